@@ -215,6 +215,17 @@ def bounds_of(op: Operation) -> tuple[SSAValue, SSAValue, SSAValue]:
     return lower, upper, step
 
 
+def is_in_loop(op: Operation) -> bool:
+    """Whether an op stands in a loop."""
+    around = op.parent_op()
+    while around is not None:
+        flow = control_flow(around)
+        if flow is not None and flow.is_loop:
+            return True
+        around = around.parent_op()
+    return False
+
+
 def exit_of(op: Operation) -> Exit | None:
     """What a terminator does with control; None for an op that is none, or that says nothing of it."""
     return _exit_of(type(op))

@@ -44,6 +44,12 @@ def walk(root: Operation | Region | Block) -> Iterator[Operation]:
             rest.pop()
 
 
+def uses_of(op: Operation) -> Iterator[SSAValue]:
+    """What an op takes, and what those in its regions do."""
+    for inner in walk(op):
+        yield from inner.operands
+
+
 def _ops_right_in(root: Operation | Region | Block) -> Iterator[Operation]:
     if isinstance(root, Block):
         yield from root.ops

@@ -114,7 +114,7 @@ class Box:
             case "addi":
                 (a, b), (c, d) = (forms.interval(x) for x in op.operands)
                 forms.exact(op, (a + c, b + d))
-                return self._chosen(op.operands[0]).plus(self._chosen(op.operands[1]))
+                return self._chosen(op.operand("lhs")).plus(self._chosen(op.operand("rhs")))
             case "offset":
                 return self._chosen(op.operand("ptr")).plus(self._chosen(op.operand("offset")))
             case "muli":
@@ -277,7 +277,7 @@ class Box:
         taken: dict[tuple[int, ...], int] = {}
         for term, number in self.rest.terms:
             left = list(term)
-            if number % factor or not _take(left, monomial) or not left:
+            if number % factor or not take(left, monomial) or not left:
                 continue
             if not any(map(self.is_launch_unknown, left)):
                 taken[tuple(left)] = number // factor
@@ -296,7 +296,7 @@ class Box:
             stride: dict[tuple[int, ...], int] = {}
             for term, number in self.rest.terms:
                 left = list(term)
-                if _take(left, first) and all(map(self.is_launch_unknown, left)):
+                if take(left, first) and all(map(self.is_launch_unknown, left)):
                     stride[tuple(left)] = number
             found = Polynomial.of(stride).divided(dict(start.terms)[first])
             if found is None or not found.terms or self.forms.bounds(found)[0] < 0:
@@ -357,7 +357,7 @@ def _reshaped(chosen: Chosen, shape: Sequence[int]) -> Chosen:
     return Chosen(Form(tuple(shape), chosen.form.start, tuple(steps), chosen.form.base), numbers)
 
 
-def _take(monomial: list[int], divisor: Sequence[int]) -> bool:
+def take(monomial: list[int], divisor: Sequence[int]) -> bool:
     """Take the unknowns of a divisor out of a monomial; False where one is missing."""
     for unknown in divisor:
         if unknown not in monomial:

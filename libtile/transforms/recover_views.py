@@ -50,7 +50,7 @@ from libtile.dialects.cuda_tile.types import (
     i1,
     is_float,
 )
-from libtile.dialects.interfaces import control_flow
+from libtile.dialects.interfaces import is_in_loop
 from libtile.ir.places import walk
 from libtile.numerics.elements import ELEMENTS, PACKED
 from libtile.support import statistics
@@ -58,6 +58,7 @@ from libtile.support.records import dataclass, field
 from libtile.transforms import reporting
 from libtile.transforms.canonical_values import constant_bool, constant_value, is_op, replace_op
 from libtile.transforms.greedy import functions_in
+from libtile.transforms.pointer_boxes import take
 from libtile.transforms.polynomial_scalars import Operands, ScalarWriter
 from libtile.transforms.whole_tiles import first_that_takes_whole_tiles
 
@@ -99,24 +100,13 @@ def recover_views(root: Operation, guard: bool = True, guard_once: bool = True, 
             continue
         forms = Forms(Facts(function)) if accesses else None
         plans = [
-            (op, _plan_or_reason(op, forms, guard and (guard_once or _is_repeated(op))))
+            (op, _plan_or_reason(op, forms, guard and (guard_once or is_in_loop(op))))
             for op in accesses
             if forms is not None
         ]
         for op, plan in plans:
             changed |= _apply(op, plan)
     return changed
-
-
-def _is_repeated(op: Operation) -> bool:
-    """Whether the op stands in a loop."""
-    around = op.parent_op()
-    while around is not None:
-        flow = control_flow(around)
-        if flow is not None and flow.is_loop:
-            return True
-        around = around.parent_op()
-    return False
 
 
 def _plan_or_reason(op: CudaTileOp, forms: Forms, guard: bool) -> Plan | str:
@@ -320,7 +310,7 @@ class Plan:
         divisor = dim.stride.terms[0] if len(dim.stride.terms) == 1 else None
         for monomial, factor in self.rest.terms if divisor is not None else ():
             left = list(monomial)
-            if divisor is None or factor <= 0 or factor % divisor[1] or not _take(left, divisor[0]) or len(left) != 1:
+            if divisor is None or factor <= 0 or factor % divisor[1] or not take(left, divisor[0]) or len(left) != 1:
                 continue
             loop, number = loop_of(self.forms.unknowns[left[0]]), factor // divisor[1]
             term = Polynomial.of({tuple(left): number})
@@ -341,14 +331,6 @@ class Plan:
                 raise NotAffineError("a size, an index or an address may need more than 64 bits")
         if any(dim.size.value is not None and dim.size.value <= 0 for dim in self.dims):
             raise NotAffineError("nothing of the tile is accessed")
-
-
-def _take(monomial: list[int], divisor: Sequence[int]) -> bool:
-    for unknown in divisor:
-        if unknown not in monomial:
-            return False
-        monomial.remove(unknown)
-    return True
 
 
 def _check_access(op: CudaTileOp, pointers: TileType) -> None:

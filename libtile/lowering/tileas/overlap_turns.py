@@ -71,7 +71,8 @@ def _products(read: ConsumerReadOp) -> tuple[list[AsyncDotOp], scf.ForOp] | None
         return None
     wait, _, release, following, end = ops
     assert isinstance(wait, ConsumerWaitOp) and isinstance(following, IncIterOp)
-    if release.operands[0] is not read.handed_on or list(end.operands) != [*read.outputs, following.result]:
+    assert isinstance(release, ConsumerReleaseOp)
+    if release.token is not read.handed_on or list(end.operands) != [*read.outputs, following.result]:
         return None
     if {wait.iterator, read.iterator, following.iterator} != {turn.iterator}:
         return None

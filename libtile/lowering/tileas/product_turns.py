@@ -29,7 +29,7 @@ from libtile.dialects.nv_tileaa.shapes import ViewOp
 from libtile.dialects.nv_tileas.memory import LoadOp, TiledLoadOp
 from libtile.dialects.nv_tileas.products import DotOp
 from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp
-from libtile.ir.places import is_of_block, walk
+from libtile.ir.places import is_of_block, uses_of
 from libtile.lowering.tileas.cleanup import is_pure
 from libtile.lowering.to_tileas.accesses import element_bytes
 from libtile.support.records import dataclass
@@ -92,7 +92,7 @@ def parts_of(
     after: list[Operation] = []
     reached: set[SSAValue] = set(carried)
     for op in rest:
-        if any(v in reached for v in _uses(op)):
+        if any(v in reached for v in uses_of(op)):
             after.append(op)
             reached |= set(op.results)
     between = [op for op in rest if op not in after]
@@ -129,11 +129,6 @@ def _in_registers(product: DotOp, left: Collection[SSAValue]) -> list[SSAValue]:
     return [*([product.a] if product.a in left else []), product.c]
 
 
-def _uses(op: Operation) -> Iterable[SSAValue]:
-    for inner in walk(op):
-        yield from inner.operands
-
-
 def _behind(values: Iterable[SSAValue], body: Block) -> tuple[set[Operation], set[SSAValue]]:
     """The ops of a body that values come from, and the arguments of the body among what these use."""
     ops: set[Operation] = set()
@@ -146,7 +141,7 @@ def _behind(values: Iterable[SSAValue], body: Block) -> tuple[set[Operation], se
             arguments.add(value)
         elif isinstance(owner, Operation) and owner.parent is body and owner not in ops:
             ops.add(owner)
-            work += _uses(owner)
+            work += uses_of(owner)
     return ops, arguments
 
 

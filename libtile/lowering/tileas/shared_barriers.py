@@ -163,7 +163,9 @@ def places_of_shared_barriers(function: Operation) -> list[Operation]:
     """The ops of a function in front of which, or of whose exchanges, a barrier is missing."""
     analysis = _Analysis(function)
     analysis.run()
-    return [*analysis.places, *analysis.meets]
+    # In front of the end of a barrier object all threads meet in any case.
+    places = (op for op in analysis.places if not (isinstance(op.prev_op, BarrierOp) and op.prev_op.num_warps is None))
+    return [*places, *analysis.meets]
 
 
 def insert_shared_barriers(function: Operation) -> int:

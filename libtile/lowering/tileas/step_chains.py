@@ -16,7 +16,7 @@ from a bridge: a pipeline of one stage that consumers both fill and read, since 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import TensorType
@@ -39,7 +39,7 @@ from libtile.dialects.nv_tileas.products import DotOp
 from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp, CopyOp
 from libtile.dialects.nv_tileas.tma import FenceProxyOp
 from libtile.dialects.nv_tileas.types import ConsumerTokenType
-from libtile.ir.places import walk
+from libtile.ir.places import uses_of, walk
 from libtile.ir.tile_form import shape_of
 from libtile.lowering.errors import unsupported
 from libtile.lowering.tileas import persistent, staging
@@ -483,9 +483,3 @@ class _Step:
 def _is_for_products(op: ConvertLayoutOp) -> bool:
     """Whether a conversion brings operands to products only."""
     return all(isinstance(use.operation, DotOp) for use in op.result.uses)
-
-
-def uses_of(op: Operation) -> Iterable[SSAValue]:
-    """What an op takes, and what those in its regions do."""
-    for inner in walk(op):
-        yield from inner.operands

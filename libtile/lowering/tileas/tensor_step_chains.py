@@ -46,6 +46,7 @@ from libtile.dialects.nv_tileas.tensor_memory import DeallocTensorOp
 from libtile.dialects.nv_tileas.tiles import CopyOp
 from libtile.dialects.nv_tileas.tma import FenceProxyOp
 from libtile.dialects.nv_tileas.types import ConsumerTokenType, ProducerTokenType
+from libtile.ir.places import uses_of
 from libtile.ir.tile_form import shape_of
 from libtile.lowering.errors import unsupported
 from libtile.lowering.tileas import persistent, tensor_products
@@ -55,7 +56,7 @@ from libtile.lowering.tileas.consumers import check_lies
 from libtile.lowering.tileas.counted_loops import number_type, trips
 from libtile.lowering.tileas.materialize import Inserter, array_of
 from libtile.lowering.tileas.schedule import is_zero
-from libtile.lowering.tileas.step_chains import StepChain, StepProduct, uses_of
+from libtile.lowering.tileas.step_chains import StepChain, StepProduct
 from libtile.lowering.tileas.tensor_products import AGENT_WARPS, Results
 from libtile.lowering.tileas.tma_operands import Unfit
 from libtile.support.records import dataclass
