@@ -205,8 +205,10 @@ def test_what_tma_does_not_copy_is_loaded_by_warps_beside_the_producer(name: str
     assert f"agent_warps = {agents[target]}" in done.tileas
 
 
-@pytest.mark.parametrize("order", [1, 2])
-@pytest.mark.parametrize("name", ["embedding", "dilated", "padded", "prefill"])
+@pytest.mark.parametrize("order", [1, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "name", ["embedding", *(pytest.param(name, marks=pytest.mark.slow) for name in ("dilated", "padded", "prefill"))]
+)
 @pytest.mark.parametrize("target", ["sm_90", "sm_100"])
 def test_agents_are_right_in_other_schedules(name: str, target: str, order: int) -> None:
     check(name, (64, 64, 32), backend="simulator", gpu_name=target, block_order=order)

@@ -52,6 +52,7 @@ def test_operands_are_made_in_every_schedule(name, tile, size, order, seed, gpu_
     run(name, tile, size, gpu_name, order=seed, blocks=1 + seed % 3)
 
 
+@pytest.mark.slow
 def test_two_warpgroups_multiply_what_a_third_one_makes():
     """Their instructions have half of the columns, as ptxas takes wider ones for more registers than a launch of 16
     warps gives."""
