@@ -11,6 +11,7 @@ unknown of the polynomials itself. For pointers all of this counts elements of t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol, TypeVar
 
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
@@ -30,6 +31,15 @@ MAX_DEPTH = 64
 """Ops between a tile and what it is computed from; longer computations are not followed."""
 
 Interval = tuple[int, int]
+
+
+class _Form(Protocol):
+    """What positions of a tile are computed by: a form, or one with more to it."""
+
+    def plus(self: Sum, other: Sum, sign: int = 1) -> Sum: ...
+
+
+Sum = TypeVar("Sum", bound=_Form)
 
 
 class NotAffineError(Exception):
@@ -467,6 +477,33 @@ def _broadcast(forms: Forms, op: CudaTileOp) -> Form:
 def _permute(forms: Forms, op: CudaTileOp) -> Form:
     form, order = forms.of(op.operand("source")), op.attribute_value("permutation")
     return permuted(form, order)
+
+
+def positive_where(op: CudaTileOp, forms: Forms, of: Callable[[SSAValue], Sum], one: Callable[[Sum], Sum]) -> list[Sum]:
+    """What is above 0, all of it, where a comparison of integers holds, in forms that `of` gives of its sides; `one`
+    gives 1 in the form of another. NotAffineError for a comparison of conditions, or for equality."""
+    predicate = str(op.attribute_value("comparison_predicate"))
+    small, large = op.operand("lhs"), op.operand("rhs")
+    if predicate.startswith("greater"):
+        small, large = large, small
+    elif not predicate.startswith("less"):
+        raise NotAffineError("the mask compares for equality")
+    assert isinstance(small.type, TileType)
+    if bit_width(small.type.element_type) == 1:
+        raise NotAffineError("the mask compares conditions")
+    a, b = of(small), of(large)
+    difference = b.plus(a, -1)
+    found = [difference.plus(one(a)) if predicate.endswith("or_equal") else difference]
+    if op.attribute_value("signedness") == "unsigned":
+        if forms.interval(large)[0] < 0:
+            raise NotAffineError("the bound of an unsigned comparison is not known to be positive")
+        found.append(a.plus(one(a)))  # what is negative is large, and beyond the bound
+    return found
+
+
+def one_like(form: Form) -> Form:
+    """1 at each position of a tile of the same shape."""
+    return Form(form.shape, ONE, (ZERO,) * len(form.shape))
 
 
 def permuted(form: Form, order: Iterable[int | IntegerAttr]) -> Form:

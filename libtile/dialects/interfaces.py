@@ -215,15 +215,15 @@ def bounds_of(op: Operation) -> tuple[SSAValue, SSAValue, SSAValue]:
     return lower, upper, step
 
 
-def is_in_loop(op: Operation) -> bool:
-    """Whether an op stands in a loop."""
+def loop_around(op: Operation) -> Operation | None:
+    """The innermost loop that an op stands in."""
     around = op.parent_op()
     while around is not None:
         flow = control_flow(around)
         if flow is not None and flow.is_loop:
-            return True
+            return around
         around = around.parent_op()
-    return False
+    return None
 
 
 def exit_of(op: Operation) -> Exit | None:

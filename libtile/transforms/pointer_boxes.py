@@ -17,7 +17,18 @@ from math import gcd
 
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
-from libtile.analysis.affine import ONE, ZERO, Form, Forms, NotAffineError, Polynomial, permuted, reshaped
+from libtile.analysis.affine import (
+    ONE,
+    ZERO,
+    Form,
+    Forms,
+    NotAffineError,
+    Polynomial,
+    one_like,
+    permuted,
+    positive_where,
+    reshaped,
+)
 from libtile.dialects.cuda_tile.ops import OPS, CudaTileOp
 from libtile.dialects.cuda_tile.types import TileType, bit_width
 from libtile.support.records import dataclass, replace
@@ -195,7 +206,7 @@ class Box:
             case "andi":
                 return [found for operand in op.operands for found in self._positive(operand)]
             case "cmpi":
-                return self._comparison(op)
+                return positive_where(op, self.forms, self._chosen, lambda other: Chosen(one_like(other.form)))
             case "reshape":
                 return [_reshaped(found, type_.shape) for found in self._positive(op.operand("source"))]
             case "broadcast":
@@ -208,26 +219,6 @@ class Box:
                 return [Chosen(permuted(f.form, op.attribute_value("permutation"))) for f in inner]
             case name:
                 raise NotAffineError(f"the mask comes from {name}")
-
-    def _comparison(self, op: CudaTileOp) -> list[Chosen]:
-        predicate = str(op.attribute_value("comparison_predicate"))
-        small, large = op.operands
-        if predicate.startswith("greater"):
-            small, large = large, small
-        elif not predicate.startswith("less"):
-            raise NotAffineError("the mask compares for equality")
-        assert isinstance(small.type, TileType)
-        if bit_width(small.type.element_type) == 1:
-            raise NotAffineError("the mask compares conditions")
-        a, b = self._chosen(small), self._chosen(large)
-        one = Chosen(Form(a.form.shape, ONE, (ZERO,) * len(a.form.shape)))
-        difference = b.plus(a, -1)
-        found = [difference.plus(one) if predicate.endswith("or_equal") else difference]
-        if op.attribute_value("signedness") == "unsigned":
-            if self.forms.interval(large)[0] < 0:
-                raise NotAffineError("the bound of an unsigned comparison is not known to be positive")
-            found.append(a.plus(one))  # what is negative is large, and beyond the bound
-        return found
 
     # -- dimensions -------------------------------------------------------------------------------------------------
 

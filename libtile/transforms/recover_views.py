@@ -32,7 +32,9 @@ from libtile.analysis.affine import (
     NotAffineError,
     Polynomial,
     loop_of,
+    one_like,
     permuted,
+    positive_where,
     reshaped,
 )
 from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
@@ -46,11 +48,10 @@ from libtile.dialects.cuda_tile.types import (
     TensorViewType,
     TileType,
     TokenType,
-    bit_width,
     i1,
     is_float,
 )
-from libtile.dialects.interfaces import is_in_loop
+from libtile.dialects.interfaces import loop_around
 from libtile.ir.places import walk
 from libtile.numerics.elements import ELEMENTS, PACKED
 from libtile.support import statistics
@@ -100,7 +101,7 @@ def recover_views(root: Operation, guard: bool = True, guard_once: bool = True, 
             continue
         forms = Forms(Facts(function)) if accesses else None
         plans = [
-            (op, _plan_or_reason(op, forms, guard and (guard_once or is_in_loop(op))))
+            (op, _plan_or_reason(op, forms, guard and (guard_once or loop_around(op) is not None)))
             for op in accesses
             if forms is not None
         ]
@@ -158,7 +159,7 @@ class Conditions:
                 for operand in op.operands:
                     inner.add(forms, operand)
             case "cmpi":
-                inner.positive = _comparison(forms, op)
+                inner.positive = positive_where(op, forms, forms.of, one_like)
             case "reshape" | "broadcast" | "permute":
                 inner.add(forms, op.operand("source"))
                 inner.positive = [_moved(form, op, type_.shape) for form in inner.positive]
@@ -174,27 +175,6 @@ def _moved(form: Form, op: CudaTileOp, shape: tuple[int, ...]) -> Form:
     if op.spec.name == "permute":
         return permuted(form, op.attribute_value("permutation"))
     return Form(shape, form.start, form.steps)
-
-
-def _comparison(forms: Forms, op: CudaTileOp) -> list[Form]:
-    predicate = str(op.attribute_value("comparison_predicate"))
-    small, large = op.operands
-    if predicate.startswith("greater"):
-        small, large = large, small
-    elif not predicate.startswith("less"):
-        raise NotAffineError("the mask compares for equality")
-    assert isinstance(small.type, TileType)
-    if bit_width(small.type.element_type) == 1:
-        raise NotAffineError("the mask compares conditions")
-    a, b = forms.of(small), forms.of(large)
-    one = Form(a.shape, ONE, (ZERO,) * len(a.shape))
-    difference = b.plus(a, -1)
-    found = [difference.plus(one) if predicate.endswith("or_equal") else difference]
-    if op.attribute_value("signedness") == "unsigned":
-        if forms.interval(large)[0] < 0:
-            raise NotAffineError("the bound of an unsigned comparison is not known to be positive")
-        found.append(a.plus(one))  # what is negative is large, and beyond the bound
-    return found
 
 
 # -- the view ---------------------------------------------------------------------------------------------------------

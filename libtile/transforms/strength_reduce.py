@@ -23,7 +23,7 @@ from libtile.analysis.affine import ZERO, Form, Forms, NotAffineError, Polynomia
 from libtile.dialects.cuda_tile.elementwise import is_elementwise
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.dialects.cuda_tile.types import NUMBER_TYPES, TileType, tile_shape
-from libtile.dialects.interfaces import StatesFact, control_flow
+from libtile.dialects.interfaces import StatesFact, loop_around
 from libtile.ir.places import is_within, walk
 from libtile.support import statistics
 from libtile.support.records import dataclass
@@ -56,7 +56,7 @@ def reduce_strength(root: Operation, min_ops: int = 2) -> bool:
     """Do so in every function in `root` (or in `root` itself, when it is one); returns whether anything changed."""
     changed = False
     for function in functions_in(root):
-        found = [(op, loop) for op in walk(function) if is_op(op, "offset") and (loop := _loop_around(op)) is not None]
+        found = [(op, loop) for op in walk(function) if is_op(op, "offset") and (loop := loop_around(op)) is not None]
         forms = Forms(Facts(function)) if found else None
         plans = []
         for op, loop in found:
@@ -80,16 +80,6 @@ def _is_address(op: CudaTileOp) -> bool:
     type_ = op.results[0].type
     assert isinstance(type_, TileType)
     return type_.num_elements > 1 and any(not is_op(use.operation, "offset") for use in op.results[0].uses)
-
-
-def _loop_around(op: Operation) -> Operation | None:
-    parent = op.parent_op()
-    while parent is not None:
-        flow = control_flow(parent)
-        if flow is not None and flow.is_loop:
-            return parent
-        parent = parent.parent_op()
-    return None
 
 
 def _slice(op: Operation, loop: Operation) -> list[Operation]:

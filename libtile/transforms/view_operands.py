@@ -37,7 +37,7 @@ from libtile.dialects.cuda_tile.types import (
     TileType,
     is_float,
 )
-from libtile.dialects.interfaces import is_in_loop
+from libtile.dialects.interfaces import loop_around
 from libtile.ir.places import walk
 from libtile.numerics.elements import ELEMENTS, PACKED, STORAGE_BYTES
 from libtile.support import statistics
@@ -95,7 +95,7 @@ def view_operands(root: Operation) -> bool:
 
 def _is_operand(op: CudaTileOp) -> bool:
     """Whether a load through pointers is in a loop, and nothing but products read what it gives."""
-    if not is_op(op, "load_ptr_tko") or not is_in_loop(op):
+    if not is_op(op, "load_ptr_tko") or loop_around(op) is None:
         return False
     users = list(_users(op.results[0]))
     return bool(users) and all(is_op(user, *PRODUCTS) for user in users)

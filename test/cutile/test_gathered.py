@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import ml_dtypes
@@ -12,15 +12,13 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-import libtile
 from cutile.models import attention, gathered
 from examples.export import portable_file_names
+from kernels.broken_code import OneBlock
 from libtile import cutile
 from libtile.compiler import driver
 from libtile.compiler.options import Options
 from libtile.cutile.launching import flat_launch
-from libtile.runtime.tensor_maps import tensor_map
-from libtile.simulator import EncodedTensorMap, SimulationFault, run_ptx
 
 Array = npt.NDArray[Any]
 BF16 = ml_dtypes.bfloat16
@@ -55,29 +53,14 @@ def embedding(tiles: tuple[int, int, int], dtype: Any = np.float16, index: Any =
     return gathered.embedding, (2, 2), (table, ids, w, np.zeros(wanted.shape, np.float32), m, n, k), wanted
 
 
-def by_pointers(tiles: tuple[int, int, int]) -> Problem:
+def by_pointers(tiles: tuple[int, int, int], odd: int = 0, turned: bool = False) -> Problem:
+    """Rows that begin at a multiple of 16 bytes, unless their lengths are `odd`."""
     m, n, k = tiles
     rng = np.random.default_rng(1)
-    a, b = random(rng, 2 * m - 8, 3 * k - 24), random(rng, 3 * k - 24, 2 * n - 8)
+    a, b = random(rng, 2 * m - 8, 3 * k - 24 + odd), random(rng, 3 * k - 24 + odd, 2 * n - 8 + odd)
     wanted = a.astype(float) @ b.astype(float)
-    return gathered.by_pointers, (2, 2), (a, b, np.zeros(wanted.shape, np.float32), m, n, k), wanted
-
-
-def odd_rows(tiles: tuple[int, int, int]) -> Problem:
-    """Rows that begin at no multiple of 16 bytes."""
-    m, n, k = tiles
-    rng = np.random.default_rng(1)
-    a, b = random(rng, 2 * m - 8, 3 * k - 23), random(rng, 3 * k - 23, 2 * n - 7)
-    wanted = a.astype(float) @ b.astype(float)
-    return gathered.by_pointers, (2, 2), (a, b, np.zeros(wanted.shape, np.float32), m, n, k), wanted
-
-
-def transposed(tiles: tuple[int, int, int]) -> Problem:
-    m, n, k = tiles
-    rng = np.random.default_rng(2)
-    a, b = random(rng, 2 * m - 8, 3 * k - 24), random(rng, 2 * n - 8, 3 * k - 24)
-    wanted = a.astype(float) @ b.T.astype(float)
-    return gathered.transposed, (2, 2), (a, b, np.zeros(wanted.shape, np.float32), m, n, k), wanted
+    given = np.ascontiguousarray(b.T) if turned else b
+    return gathered.by_pointers, (2, 2), (a, given, np.zeros(wanted.shape, np.float32), m, n, k, turned), wanted
 
 
 def dilated(tiles: tuple[int, int, int]) -> Problem:
@@ -145,8 +128,8 @@ PROBLEMS: dict[str, Callable[[tuple[int, int, int]], Problem]] = {
     "embedding_bf16": lambda tiles: embedding(tiles, BF16),
     "embedding_i64": lambda tiles: embedding(tiles, index=np.int64),
     "by_pointers": by_pointers,
-    "odd_rows": odd_rows,
-    "transposed": transposed,
+    "odd_rows": partial(by_pointers, odd=1),
+    "transposed": partial(by_pointers, turned=True),
     "dilated": dilated,
     "apart": apart,
     "padded": padded,
@@ -224,18 +207,6 @@ def test_the_producer_loads_the_numbers_of_pages(target: str) -> None:
 @pytest.mark.parametrize("target", ["sm_90", "sm_100"])
 @pytest.mark.parametrize("left_out", ["fence", "arrival"])
 def test_what_is_left_out_where_warps_load_an_operand_is_found(left_out: str, target: str) -> None:
-    """Products read what threads have written: behind a fence of proxies, and when all have arrived."""
     kernel, _, given, _ = embedding((64, 64, 32))
     data, symbol, args = flat_launch(kernel, given, target)
-    code = libtile.compile(data, gpu_name=target, launch_abi="simt", emit="ptx", keep_text=True)
-    made = code.kernels[symbol]
-    maps = [EncodedTensorMap(args[r.base], tensor_map(r, args, 0), 0) for r in made.descriptors]
-    run_ptx(code.ptx, symbol, block=made.block_dim, args=[*args, *maps])
-    fence = max(re.finditer(r"fence\.proxy\.async[^\n]*;", code.ptx), key=lambda found: found.start())
-    arrival = re.compile(r"mbarrier\.arrive[^\n]*;").search(code.ptx, fence.end())
-    assert arrival is not None
-    found = fence if left_out == "fence" else arrival
-    broken = code.ptx[: found.start()] + code.ptx[found.end() :]
-    with pytest.raises(SimulationFault) as caught:
-        run_ptx(broken, symbol, block=made.block_dim, args=[*args, *maps])
-    assert caught.value.kind in ({"proxy-fence"} if left_out == "fence" else {"deadlock", "divergent-barrier"})
+    OneBlock(data, symbol, args, target).check_what_threads_write(left_out)

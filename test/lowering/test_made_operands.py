@@ -2,8 +2,6 @@
 """Operands that a loop computes of what it loads: warps beside the producer make them, and products read them from
 shared memory."""
 
-import re
-
 import numpy as np
 import pytest
 from made_kernels import arguments, bytecode, run
@@ -13,8 +11,7 @@ from test_transposed_operands import gemm
 from test_transposed_operands import run as transposed
 
 import libtile
-from libtile.runtime.tensor_maps import tensor_map
-from libtile.simulator import EncodedTensorMap, SimulationFault, run_ptx
+from kernels.broken_code import OneBlock
 
 TARGETS = ("sm_90", "sm_100")
 CASES = [
@@ -77,24 +74,10 @@ def test_an_operand_that_is_transposed_through_registers():
 @pytest.mark.parametrize("gpu_name", TARGETS)
 @pytest.mark.parametrize("left_out", ["fence", "arrival"])
 def test_what_is_left_out_of_a_turn_of_makers_is_found(left_out, gpu_name):
-    """Products read what threads have written: behind a fence of proxies, and when all have arrived."""
     name, tile, size = "lower", (64, 64, 64), (64, 64, 256)
-    code = libtile.compile(
-        bytecode(name, tile, gpu_name), gpu_name=gpu_name, launch_abi="simt", emit="ptx", keep_text=True
-    )
     given, _, _ = arguments(name, tile, size)
     args = [np.int32(v) if isinstance(v, int) else v for v in given]
-    kernel = code.kernels[name]
-    maps = [EncodedTensorMap(args[r.base], tensor_map(r, args, 0), 0) for r in kernel.descriptors]
-    run_ptx(code.ptx, name, block=kernel.block_dim, args=[*args, *maps])
-    fence = max(re.finditer(r"fence\.proxy\.async[^\n]*;", code.ptx), key=lambda found: found.start())
-    arrival = re.compile(r"mbarrier\.arrive[^\n]*;").search(code.ptx, fence.end())
-    assert arrival is not None
-    found = fence if left_out == "fence" else arrival
-    broken = code.ptx[: found.start()] + code.ptx[found.end() :]
-    with pytest.raises(SimulationFault) as caught:
-        run_ptx(broken, name, block=kernel.block_dim, args=[*args, *maps])
-    assert caught.value.kind in ({"proxy-fence"} if left_out == "fence" else {"deadlock", "divergent-barrier"})
+    OneBlock(bytecode(name, tile, gpu_name), name, args, gpu_name).check_what_threads_write(left_out)
 
 
 @pytest.mark.parametrize(

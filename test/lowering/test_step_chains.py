@@ -10,8 +10,7 @@ import pytest
 from step_kernels import arguments, bytecode, run
 
 import libtile
-from libtile.runtime.tensor_maps import tensor_map
-from libtile.simulator import EncodedTensorMap, SimulationFault, run_ptx
+from kernels.broken_code import OneBlock
 
 CASES = [("carried", (64, 64), 200), ("fading", (64, 64), 200)]
 TARGETS = ("sm_90", "sm_100")
@@ -71,20 +70,10 @@ def test_no_step_and_one_step(rows, gpu_name):
 )
 def test_what_is_left_out_is_found(gpu_name, left_out, behind):
     """Products read what threads have written behind a fence of proxies, and mask what is there behind a wait."""
-    name, tile = "carried", (64, 64)
-    code = libtile.compile(
-        bytecode(name, tile, gpu_name), gpu_name=gpu_name, launch_abi="simt", emit="ptx", keep_text=True
-    )
-    given, _, _ = arguments(name, tile, 192)
+    given, _, _ = arguments("carried", (64, 64), 192)
     args = [np.int32(v) if isinstance(v, int) else v for v in given]
-    kernel = code.kernels[name]
-    maps = [EncodedTensorMap(args[r.base], tensor_map(r, args, 0), 0) for r in kernel.descriptors]
-    run_ptx(code.ptx, name, block=kernel.block_dim, args=[*args, *maps])
-    found = re.compile(left_out + r"[^\n]*;").search(code.ptx, code.ptx.index(behind))
-    assert found is not None
-    broken = code.ptx[: found.start()] + code.ptx[found.end() :]
-    with pytest.raises(SimulationFault):
-        run_ptx(broken, name, block=kernel.block_dim, args=[*args, *maps])
+    code = OneBlock(bytecode("carried", (64, 64), gpu_name), "carried", args, gpu_name)
+    code.fault_without(re.compile(left_out + r"[^\n]*;").search(code.ptx, code.ptx.index(behind)))
 
 
 @pytest.mark.parametrize("gpu_name", TARGETS)

@@ -5,6 +5,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import numpy as np
+
+import libtile
+
 
 @dataclass
 class Body:
@@ -169,3 +173,23 @@ def product(kind: str) -> str:
 
 
 PRODUCTS = ("masked", "blocks", "remaining", "whole", "transposed", "unsigned", "batched")
+
+
+def check_same_products(kind: str, module: libtile.Module) -> None:
+    """That a module computes to the bit what `product(kind)` does, and the product. Unless tensors are whole tiles,
+    there is one block more than rows, whose tiles lie outside of the tensor."""
+    m, n, k = (64, 64, 64) if kind == "whole" else (40, 48, 72)
+    rng = np.random.default_rng(3)
+    batches = 2 if kind == "batched" else 1
+    a = rng.standard_normal((batches, m, k)).astype(np.float16)
+    b = rng.standard_normal((batches, k, n)).astype(np.float16)
+    given = np.ascontiguousarray(b.transpose(0, 2, 1)) if kind == "transposed" else b
+    results = []
+    for version in (libtile.parse(product(kind)), module):
+        c = np.zeros((batches, m, n), np.float32)
+        libtile.run(
+            version, "kernel", grid=(2 if kind == "whole" else 3, 2, batches), args=[a, given, c, m, n, k], check="full"
+        )
+        results.append(c)
+    assert results[0].tobytes() == results[1].tobytes()
+    np.testing.assert_allclose(results[0], a.astype(np.float32) @ b.astype(np.float32), rtol=1e-2, atol=1e-2)

@@ -91,16 +91,23 @@ def closure(
     return ops, carried
 
 
-def is_unordered(load: TiledLoadOp | LoadOp) -> bool:
-    """Whether a load is in order with no other access, so that who runs ahead of a loop can do it."""
+def orders_nothing_behind(load: TiledLoadOp | LoadOp) -> bool:
+    """Whether a load's token goes to the end of its block alone: from one iteration to the next, and to no access."""
     work = [] if load.result_token is None else [load.result_token]
     while work:
         for use in work.pop().uses:
             op = use.operation
             if isinstance(op, JoinMemTokenOp):
                 work.append(op.results[0])
-            elif not isinstance(op, scf.YieldOp):
+            elif not isinstance(op, scf.YieldOp) or op.parent is not load.parent:
                 return False
+    return True
+
+
+def is_unordered(load: TiledLoadOp | LoadOp) -> bool:
+    """Whether a load is in order with no other access, so that who runs ahead of a loop can do it."""
+    if not orders_nothing_behind(load):
+        return False
     return load.semantic == "weak" and all(isinstance(t.owner, CreateMemTokenOp) for t in load.group("token"))
 
 

@@ -24,7 +24,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from libtile.atoms.shared_accesses import accesses, reduced
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES
 from libtile.dialects.nv_tileaa.functions import FuncOp
-from libtile.dialects.nv_tileaa.tokens import CreateMemTokenOp, JoinMemTokenOp
+from libtile.dialects.nv_tileaa.tokens import CreateMemTokenOp
 from libtile.dialects.nv_tileas.memory import TiledLoadOp
 from libtile.dialects.nv_tileas.pipeline import (
     ConsumerReadOp,
@@ -49,7 +49,7 @@ from libtile.dialects.nv_tileas.types import (
 from libtile.ir.tile_form import erase
 from libtile.layouts import WARP, LinearLayout
 from libtile.lowering.tileas import persistent
-from libtile.lowering.tileas.ahead import computed_ahead
+from libtile.lowering.tileas.ahead import computed_ahead, orders_nothing_behind
 from libtile.lowering.tileas.cleanup import is_pure
 from libtile.lowering.tileas.counted_loops import known_trips
 from libtile.lowering.tileas.depth_slices import slices_of
@@ -146,14 +146,8 @@ class FedLoop:
     def _tile(self, load: TiledLoadOp) -> TmaOperand:
         what = name(load)
         tile = tma_tile(self.function, what, load)
-        work = [] if load.result_token is None else [load.result_token]
-        while work:
-            for use in work.pop().uses:
-                op = use.operation
-                if isinstance(op, JoinMemTokenOp):
-                    work.append(op.results[0])
-                elif not (isinstance(op, scf.YieldOp) and op.parent is self.body):
-                    raise Unfit("a token orders another access behind one that is a copy by TMA")
+        if not orders_nothing_behind(load):
+            raise Unfit("a token orders another access behind one that is a copy by TMA")
         assert tile.type.layout is not None
         size = STORAGE_BYTES[NUMBER_NAMES[tile.type.element_type]]
         for layout in _wanted(load.value):

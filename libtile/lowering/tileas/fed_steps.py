@@ -260,6 +260,16 @@ class FedSteps:
         at.add(PipelineYieldOp.make())
         return at.block
 
+    def consume_from(self, at: Inserter, starts: Sequence[SSAValue], steps: persistent.Steps) -> None:
+        """The loop without copies from places on, made by `steps`, for each tile of a loop over tiles if there is one;
+        and what is behind it."""
+        if self.outer is None:
+            ends, _ = steps(at, starts)
+            persistent.hand_on(self.loop, ends)
+        else:
+            persistent.consume(at, self.outer, self.loop, starts, steps)
+        persistent.move_behind(self.outer or self.loop, at.block)
+
     def _again(
         self, at: Inserter, ahead: Ahead, starts: Sequence[SSAValue], given_values: Mapping[SSAValue, SSAValue],
         turn: Turn,

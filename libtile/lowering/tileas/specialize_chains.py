@@ -26,6 +26,7 @@ from xdsl.dialects.builtin import IntegerAttr, TensorType, UnitAttr
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from libtile.atoms import wgmma
+from libtile.dialects.nv_tileaa.attributes import KernelSpecAttr
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileaa.terminators import ReturnOp
 from libtile.dialects.nv_tileaa.tokens import CreateMemTokenOp, JoinMemTokenOp
@@ -88,6 +89,17 @@ PINNED = 1
 """Elements in a row of a tile that keeps what it was computed from in front of a wait."""
 
 Values = dict[SSAValue, SSAValue]
+
+
+def consumers_and_producer(spec: KernelSpecAttr, consumer: Block, producer: Block) -> AgentSwitchOp:
+    """The agents of a kernel whose warps consume what one thread of another warpgroup produces."""
+    budget = BUDGETS.get(spec.num_warps)
+    return AgentSwitchOp.make(
+        regions=[Region(consumer), Region(producer)],
+        agent_warps=array_of(spec.num_warps, PRODUCER_WARPS),
+        agent_registers=None if budget is None else array_of(*budget),
+        agent_elected=array_of(0, 1),
+    )
 
 
 @dataclass(eq=False)
@@ -285,14 +297,7 @@ class Chain:
         consumer, producer = Block(), Block()
         self._produce(Inserter(producer, None, loop.location))
         self._consume(Inserter(consumer, None, loop.location), count)
-        budget = BUDGETS.get(self.spec.num_warps)
-        switch = AgentSwitchOp.make(
-            regions=[Region(consumer), Region(producer)],
-            agent_warps=array_of(self.spec.num_warps, PRODUCER_WARPS),
-            agent_registers=None if budget is None else array_of(*budget),
-            agent_elected=array_of(0, 1),
-        )
-        end_agents(at, switch, kinds)
+        end_agents(at, consumers_and_producer(self.spec, consumer, producer), kinds)
         self._leave_out_the_loop()
 
     def _leave_out_the_loop(self) -> None:

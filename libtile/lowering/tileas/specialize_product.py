@@ -11,14 +11,13 @@ from collections.abc import Sequence
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import IntegerAttr, TensorType, i32
-from xdsl.ir import Block, Region, SSAValue
+from xdsl.ir import Block, SSAValue
 
 from libtile.atoms import tcgen05, wgmma
 from libtile.dialects.nv_tileaa.functions import FuncOp, GetCtaRankOp
 from libtile.dialects.nv_tileas.async_products import AsyncDotOp
 from libtile.dialects.nv_tileas.attributes import TCGEN05, MmaAtomAttr
 from libtile.dialects.nv_tileas.pipeline import (
-    AgentSwitchOp,
     PipelineYieldOp,
 )
 from libtile.dialects.nv_tileas.products import DotOp, ScaledDotOp
@@ -46,7 +45,7 @@ from libtile.lowering.tileas.counted_loops import trips
 from libtile.lowering.tileas.fed_steps import FedSteps, sums_of
 from libtile.lowering.tileas.feeds import TRANSPOSERS
 from libtile.lowering.tileas.made_operands import MadeOperand
-from libtile.lowering.tileas.materialize import Inserter, array_of
+from libtile.lowering.tileas.materialize import Inserter
 from libtile.lowering.tileas.operand_paths import operand_path
 from libtile.lowering.tileas.scaled_products import ScaledOperands
 from libtile.lowering.tileas.tensor_sums import Sums
@@ -238,11 +237,7 @@ class ProductLoop(FedSteps):
         sums.consume(inner, count, before)
         if self.pair:
             at.add(ClusterBarrierOp.make())
-        made = AgentSwitchOp.make(
-            regions=[Region(consumer), Region(producer), Region(self._issuer(issuer))],
-            agent_warps=array_of(self.warps, tensor_products.AGENT_WARPS, tensor_products.AGENT_WARPS),
-            agent_elected=array_of(0, 1, 1),
-        )
+        made = tensor_products.agents(self.warps, consumer, producer, self._issuer(issuer))
         at.add(made)
         if self.pair:
             at.add(ClusterBarrierOp.make())

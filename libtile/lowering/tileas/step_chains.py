@@ -29,7 +29,6 @@ from libtile.dialects.nv_tileaa.types import MemTokenType
 from libtile.dialects.nv_tileas.async_products import MAX_GROUPS, AsyncDotOp, WaitDotOp
 from libtile.dialects.nv_tileas.attributes import MmaAtomAttr
 from libtile.dialects.nv_tileas.pipeline import (
-    AgentSwitchOp,
     ConsumerReadOp,
     ConsumerReleaseOp,
     ConsumerWaitOp,
@@ -42,12 +41,11 @@ from libtile.dialects.nv_tileas.types import ConsumerTokenType
 from libtile.ir.places import uses_of, walk
 from libtile.ir.tile_form import shape_of
 from libtile.lowering.errors import unsupported
-from libtile.lowering.tileas import persistent, staging
+from libtile.lowering.tileas import staging
 from libtile.lowering.tileas.ahead import is_inside
 from libtile.lowering.tileas.cleanup import drop_unused, is_pure
 from libtile.lowering.tileas.cluster_pipelines import ALIGNMENT, end_agents, make_pipelines
 from libtile.lowering.tileas.consumers import (
-    PRODUCER_WARPS,
     check_accumulator,
     check_warps,
     consumer_registers,
@@ -56,10 +54,10 @@ from libtile.lowering.tileas.consumers import (
 from libtile.lowering.tileas.fed_steps import FedSteps, NotSpecialized, operand_buffer
 from libtile.lowering.tileas.feeds import Feed
 from libtile.lowering.tileas.made_operands import without_conversions
-from libtile.lowering.tileas.materialize import Inserter, array_of
+from libtile.lowering.tileas.materialize import Inserter
 from libtile.lowering.tileas.schedule import stages_wanted
 from libtile.lowering.tileas.shared_memory import block_bytes, rings_bytes
-from libtile.lowering.tileas.specialize_chains import BUDGETS, check_token
+from libtile.lowering.tileas.specialize_chains import BUDGETS, check_token, consumers_and_producer
 from libtile.lowering.tileas.tma_operands import TmaOperand, Unfit, tma_operand
 from libtile.lowering.to_tileas.types import layout_of
 from libtile.support.records import dataclass
@@ -233,30 +231,15 @@ class StepChain(FedSteps):
         consumer, producer = Block(), Block()
         self.produce(Inserter(producer, None, loop.location), self.copied, descriptors)
         self._consume(Inserter(consumer, None, loop.location))
-        budget = BUDGETS.get(self.spec.num_warps)
-        switch = AgentSwitchOp.make(
-            regions=[Region(consumer), Region(producer)],
-            agent_warps=array_of(self.spec.num_warps, PRODUCER_WARPS),
-            agent_registers=None if budget is None else array_of(*budget),
-            agent_elected=array_of(0, 1),
-        )
-        end_agents(at, switch, kinds)
+        end_agents(at, consumers_and_producer(self.spec, consumer, producer), kinds)
         start.detach()
         start.erase()
         drop_unused(block)
 
     def _consume(self, at: Inserter) -> None:
-        """The loop without copies, for each tile of a loop over tiles if there is one, and what is behind it."""
-        loop, outer = self.loop, self.outer
         # Consumers are at one place of a copied tile's ring, and at two of a bridge's: where they write, and read.
         starts = [feed.start(at) for feed in (*self.feeds, *self.feeds[len(self.copied) :])]
-        if outer is None:
-            ends, _ = self._steps(at, starts)
-            persistent.hand_on(loop, ends)
-            persistent.move_behind(loop, at.block)
-            return
-        persistent.consume(at, outer, loop, starts, self._steps)
-        persistent.move_behind(outer, at.block)
+        self.consume_from(at, starts, self._steps)
 
     def _steps(self, at: Inserter, starts: Sequence[SSAValue]) -> tuple[dict[int, SSAValue], list[SSAValue]]:
         """All steps from places on: what the loop gives, by number, and the places behind them."""

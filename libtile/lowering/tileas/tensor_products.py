@@ -28,6 +28,7 @@ from libtile.dialects.nv_tileaa.shapes import integers_of
 from libtile.dialects.nv_tileas.attributes import TCGEN05, MmaAtomAttr
 from libtile.dialects.nv_tileas.layout import LayoutAttr
 from libtile.dialects.nv_tileas.pipeline import (
+    AgentSwitchOp,
     ConsumerReadOp,
     ConsumerReleaseOp,
     ConsumerWaitOp,
@@ -53,7 +54,7 @@ from libtile.dialects.nv_tileas.types import (
 from libtile.ir.tile_form import erase, shape_of
 from libtile.layouts.parts import part_layout
 from libtile.lowering.tileas.consumers import MAX_ACCUMULATORS, OTHER_REGISTERS, check_lies, sizes
-from libtile.lowering.tileas.materialize import Inserter
+from libtile.lowering.tileas.materialize import Inserter, array_of
 from libtile.lowering.tileas.schedule import is_zero
 from libtile.lowering.tileas.tma_operands import Unfit
 from libtile.lowering.tileas.ways import is_part
@@ -68,6 +69,15 @@ PAIR = 2
 RESULTS = 2
 """Stages of the pipeline of results in a kernel that works through several tiles, where there are columns for them: the
 next one is computed while one is stored."""
+
+
+def agents(warps: int, consumer: Block, producer: Block, issuer: Block) -> AgentSwitchOp:
+    """The agents of a kernel with so many warps, beside one thread that copies and one that issues products."""
+    return AgentSwitchOp.make(
+        regions=[Region(consumer), Region(producer), Region(issuer)],
+        agent_warps=array_of(warps, AGENT_WARPS, AGENT_WARPS),
+        agent_elected=array_of(0, 1, 1),
+    )
 
 
 def instruction(product: DotOp, gpu: Target) -> MmaAtomAttr:

@@ -31,7 +31,6 @@ from libtile.dialects.nv_tileaa.tokens import CreateMemTokenOp
 from libtile.dialects.nv_tileaa.types import MemTokenType
 from libtile.dialects.nv_tileas.attributes import MmaAtomAttr
 from libtile.dialects.nv_tileas.pipeline import (
-    AgentSwitchOp,
     ConsumerReadOp,
     ConsumerReleaseOp,
     ConsumerWaitOp,
@@ -54,10 +53,10 @@ from libtile.lowering.tileas.cleanup import drop_unused, is_pure
 from libtile.lowering.tileas.cluster_pipelines import make_pipelines
 from libtile.lowering.tileas.consumers import check_lies
 from libtile.lowering.tileas.counted_loops import number_type, trips
-from libtile.lowering.tileas.materialize import Inserter, array_of
+from libtile.lowering.tileas.materialize import Inserter
 from libtile.lowering.tileas.schedule import is_zero
 from libtile.lowering.tileas.step_chains import StepChain, StepProduct
-from libtile.lowering.tileas.tensor_products import AGENT_WARPS, Results
+from libtile.lowering.tileas.tensor_products import Results
 from libtile.lowering.tileas.tma_operands import Unfit
 from libtile.support.records import dataclass
 from libtile.targets import Target
@@ -231,13 +230,7 @@ class TensorStepChain(StepChain):
         self.produce(producer, self.copied, descriptors)
         self._multiply(issuer, count)
         self._compute(consumer, count)
-        at.add(
-            AgentSwitchOp.make(
-                regions=[Region(agent.block) for agent in (consumer, producer, issuer)],
-                agent_warps=array_of(self.spec.num_warps, AGENT_WARPS, AGENT_WARPS),
-                agent_elected=array_of(0, 1, 1),
-            )
-        )
+        at.add(tensor_products.agents(self.spec.num_warps, consumer.block, producer.block, issuer.block))
         for sum_ in self.sums:
             at.add(DeallocTensorOp.make(sum_.place.storage))
         loop.detach()

@@ -29,7 +29,6 @@ from libtile.dialects.nv_tileaa.types import MemTokenType
 from libtile.dialects.nv_tileas.attributes import MmaAtomAttr
 from libtile.dialects.nv_tileas.memory import LoadOp, TiledLoadOp
 from libtile.dialects.nv_tileas.pipeline import (
-    AgentSwitchOp,
     ConsumerReadOp,
     ConsumerReleaseOp,
     ConsumerWaitOp,
@@ -50,7 +49,7 @@ from libtile.lowering.tileas.consumers import OTHER_REGISTERS, check_lies, check
 from libtile.lowering.tileas.counted_loops import number_type, trips
 from libtile.lowering.tileas.fed_steps import FedProducts, NotSpecialized, Values
 from libtile.lowering.tileas.made_operands import MadeOperand
-from libtile.lowering.tileas.materialize import Inserter, array_of
+from libtile.lowering.tileas.materialize import Inserter
 from libtile.lowering.tileas.schedule import is_zero
 from libtile.lowering.tileas.specialize_chains import check_token
 from libtile.lowering.tileas.tensor_products import AGENT_WARPS, Results, Steps
@@ -137,13 +136,7 @@ class TensorSteps(FedProducts):
         self.produce(producer, self.feeds.filled, descriptors)
         self._multiply(issuer, count)
         self._consume(consumer)
-        at.add(
-            AgentSwitchOp.make(
-                regions=[Region(agent.block) for agent in (consumer, producer, issuer)],
-                agent_warps=array_of(self.spec.num_warps, AGENT_WARPS, AGENT_WARPS),
-                agent_elected=array_of(0, 1, 1),
-            )
-        )
+        at.add(tensor_products.agents(self.spec.num_warps, consumer.block, producer.block, issuer.block))
         for result in self.results:
             at.add(DeallocTensorOp.make(result.storage))
         start.detach()
@@ -196,15 +189,7 @@ class TensorSteps(FedProducts):
     # -- the warps that compute -------------------------------------------------------------------------------------
 
     def _consume(self, at: Inserter) -> None:
-        loop, outer = self.loop, self.outer
-        starts = [result.start(at) for result in self.results]
-        if outer is None:
-            ends, _ = self._steps(at, starts)
-            persistent.hand_on(loop, ends)
-            persistent.move_behind(loop, at.block)
-            return
-        persistent.consume(at, outer, loop, starts, self._steps)
-        persistent.move_behind(outer, at.block)
+        self.consume_from(at, [result.start(at) for result in self.results], self._steps)
 
     def _steps(self, at: Inserter, places: Sequence[SSAValue]) -> tuple[dict[int, SSAValue], Sequence[SSAValue]]:
         """The loop without copies, from places of results on: what it gives, by number, and the places behind."""

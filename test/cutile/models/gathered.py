@@ -21,8 +21,9 @@ def embedding(table, ids, W, Y, tm: Size, tn: Size, tk: Size):
 
 
 @ct.kernel
-def by_pointers(A, B, C, tm: Size, tn: Size, tk: Size):
-    """Both operands by computed indices, with a tail of k that a mask leaves out."""
+def by_pointers(A, B, C, tm: Size, tn: Size, tk: Size, turned: ct.Constant[bool]):
+    """Both operands by computed indices, the right one the other way round or not, with a tail of k that a mask leaves
+    out."""
     i, j = ct.bid(0), ct.bid(1)
     acc = ct.full((tm, tn), 0.0, dtype=ct.float32)
     r = i * tm + ct.arange(tm, dtype=ct.int32)
@@ -30,22 +31,7 @@ def by_pointers(A, B, C, tm: Size, tn: Size, tk: Size):
     for k in range(ct.cdiv(A.shape[1], tk)):
         d = k * tk + ct.arange(tk, dtype=ct.int32)
         a = ct.gather(A, (r[:, None], d[None, :]))
-        b = ct.gather(B, (d[:, None], c[None, :]))
-        acc = ct.mma(a, b, acc)
-    ct.store(C, index=(i, j), tile=acc)
-
-
-@ct.kernel
-def transposed(A, B, C, tm: Size, tn: Size, tk: Size):
-    """As `by_pointers`, of a right operand that lies the other way round."""
-    i, j = ct.bid(0), ct.bid(1)
-    acc = ct.full((tm, tn), 0.0, dtype=ct.float32)
-    r = i * tm + ct.arange(tm, dtype=ct.int32)
-    c = j * tn + ct.arange(tn, dtype=ct.int32)
-    for k in range(ct.cdiv(A.shape[1], tk)):
-        d = k * tk + ct.arange(tk, dtype=ct.int32)
-        a = ct.gather(A, (r[:, None], d[None, :]))
-        b = ct.gather(B, (c[None, :], d[:, None]))
+        b = ct.gather(B, (c[None, :], d[:, None]) if turned else (d[:, None], c[None, :]))
         acc = ct.mma(a, b, acc)
     ct.store(C, index=(i, j), tile=acc)
 
