@@ -76,7 +76,6 @@ CTAS = 2
 """Of a cluster, where there is one."""
 SAME_IN_CLUSTER = "same_in_cluster"
 """On a load that every CTA of the cluster does alike."""
-"""On a kernel for one CTA: why it is not for the cluster that it asked for."""
 WARPS_OF_ONE = "warps_of_one_cta"
 """On a kernel for a cluster: its warps if it is compiled for one CTA."""
 GROUP_ROWS = 64

@@ -49,7 +49,7 @@ from libtile.dialects.nv_tileas.types import (
 from libtile.ir.tile_form import erase
 from libtile.layouts import WARP, LinearLayout
 from libtile.lowering.tileas import persistent
-from libtile.lowering.tileas.ahead import computed_ahead, orders_nothing_behind
+from libtile.lowering.tileas.ahead import computed_ahead
 from libtile.lowering.tileas.cleanup import is_pure
 from libtile.lowering.tileas.counted_loops import known_trips
 from libtile.lowering.tileas.depth_slices import slices_of
@@ -58,7 +58,7 @@ from libtile.lowering.tileas.schedule import (
     RENAMING,
     Load,
 )
-from libtile.lowering.tileas.tma_operands import TmaOperand, Unfit, tma_tile
+from libtile.lowering.tileas.tma_operands import TmaOperand, Unfit, check_token, tma_tile
 from libtile.lowering.to_tileas.demands import source_layout
 from libtile.lowering.to_tileas.elementwise import is_elementwise
 from libtile.lowering.to_tileas.types import layout_of
@@ -146,8 +146,7 @@ class FedLoop:
     def _tile(self, load: TiledLoadOp) -> TmaOperand:
         what = name(load)
         tile = tma_tile(self.function, what, load)
-        if not orders_nothing_behind(load):
-            raise Unfit("a token orders another access behind one that is a copy by TMA")
+        check_token(load)
         assert tile.type.layout is not None
         size = STORAGE_BYTES[NUMBER_NAMES[tile.type.element_type]]
         for layout in _wanted(load.value):

@@ -29,11 +29,10 @@ from libtile.atoms import wgmma
 from libtile.dialects.nv_tileaa.attributes import KernelSpecAttr
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileaa.terminators import ReturnOp
-from libtile.dialects.nv_tileaa.tokens import CreateMemTokenOp, JoinMemTokenOp
+from libtile.dialects.nv_tileaa.tokens import CreateMemTokenOp
 from libtile.dialects.nv_tileaa.types import MemTokenType
 from libtile.dialects.nv_tileas.async_products import AsyncDotOp, WaitDotOp
 from libtile.dialects.nv_tileas.attributes import MmaAtomAttr
-from libtile.dialects.nv_tileas.memory import TiledLoadOp
 from libtile.dialects.nv_tileas.pipeline import (
     AgentSwitchOp,
     ConsumerReadOp,
@@ -76,7 +75,7 @@ from libtile.lowering.tileas.product_turns import Parts, parts_of, pinned
 from libtile.lowering.tileas.promoted import MOST_DEPTH
 from libtile.lowering.tileas.schedule import is_zero, stages_wanted
 from libtile.lowering.tileas.shared_memory import block_bytes, rings_bytes
-from libtile.lowering.tileas.tma_operands import TmaOperand, Unfit, tma_operand
+from libtile.lowering.tileas.tma_operands import TmaOperand, Unfit, check_token, tma_operand
 from libtile.lowering.to_tileas.types import layout_of
 from libtile.support.records import dataclass
 from libtile.targets import Target
@@ -196,7 +195,7 @@ class Chain:
             raise Unfit("an address depends on what the loop computes")
         self.ahead = ahead
         for ring in self.rings:
-            check_token(ring.operand.load, None if ring.once else self.body)
+            check_token(ring.operand.load)
         gone = {op for r in self.rings for op in r.path}
         self.ops = [op for op in self.body.ops if op not in gone and op is not self.body.last_op]
         left = {p.op.a for p in self.products if p.a is None}
@@ -555,17 +554,3 @@ class Chain:
         env.update(zip(pins, waited.results[len(results) :]))
         for token in tokens.values():
             at.add(ConsumerReleaseOp.make(token))
-
-
-def check_token(load: TiledLoadOp, body: Block | None) -> None:
-    """Unfit where the token of a copy orders something in the same iteration of a loop's body behind it, or anything
-    where it is copied once (None)."""
-    token = load.result_token
-    work = [] if token is None else [token]
-    while work:
-        for use in work.pop().uses:
-            op = use.operation
-            if isinstance(op, JoinMemTokenOp):
-                work.append(op.results[0])
-            elif body is None or not (isinstance(op, scf.YieldOp) and op.parent is body):
-                raise Unfit("a token orders another access behind one that is a copy by TMA")

@@ -57,8 +57,8 @@ from libtile.lowering.tileas.made_operands import without_conversions
 from libtile.lowering.tileas.materialize import Inserter
 from libtile.lowering.tileas.schedule import stages_wanted
 from libtile.lowering.tileas.shared_memory import block_bytes, rings_bytes
-from libtile.lowering.tileas.specialize_chains import BUDGETS, check_token, consumers_and_producer
-from libtile.lowering.tileas.tma_operands import TmaOperand, Unfit, tma_operand
+from libtile.lowering.tileas.specialize_chains import BUDGETS, consumers_and_producer
+from libtile.lowering.tileas.tma_operands import TmaOperand, Unfit, check_token, tma_operand
 from libtile.lowering.to_tileas.types import layout_of
 from libtile.support.records import dataclass
 from libtile.targets import Target
@@ -114,7 +114,7 @@ class StepChain(FedSteps):
         self._hold(list(self.tiles_by_key.values()))
         self._look_ahead()
         for operand in self.operands:
-            check_token(operand.load, self.body)
+            check_token(operand.load)
         keys = [*self.tiles_by_key, *self.bridges]
         self.copied = [Feed((tile.type,), {n: 0}, tile.ctas) for n, tile in enumerate(self.operands)]
         self.products = [

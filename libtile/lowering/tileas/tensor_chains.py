@@ -57,7 +57,7 @@ from libtile.dialects.nv_tileas.types import (
     PipelineType,
     ProducerTokenType,
 )
-from libtile.ir.places import walk
+from libtile.ir.places import uses_of, walk
 from libtile.ir.tile_form import shape_of
 from libtile.layouts.parts import part_layout
 from libtile.lowering.pairs import IN_PAIRS, IN_THREES, takes_pairs, takes_threes
@@ -484,7 +484,7 @@ class TensorChain(Chain):
             op = work.pop().owner
             if isinstance(op, Operation) and op in ops and op not in wanted:
                 wanted.add(op)
-                work += [v for inner in walk(op) for v in inner.operands]
+                work += uses_of(op)
         return [*(op for op in ops if op in wanted), *(op for op in ops if op not in wanted)]
 
     @staticmethod

@@ -18,7 +18,7 @@ other could do all, so that neither waits for what the other one does later.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from xdsl.dialects import arith, scf
@@ -62,6 +62,8 @@ from libtile.support.records import dataclass
 from libtile.targets import Target
 
 Values = dict[SSAValue, SSAValue]
+Fill = Callable[[Inserter, SSAValue], None]
+"""What is done with a stage."""
 
 
 @dataclass(eq=False)
@@ -265,8 +267,7 @@ class TensorStepChain(StepChain):
         return at.value(ProducerAcquireOp.make(result.pipe, place, results=[ProducerTokenType([result.type])]))
 
     @staticmethod
-    def _write(at: Inserter, sum_: Sum, token: SSAValue, place: SSAValue, fill: object) -> SSAValue:
-        assert callable(fill)
+    def _write(at: Inserter, sum_: Sum, token: SSAValue, place: SSAValue, fill: Fill) -> SSAValue:
         stage = Block(arg_types=[sum_.place.type])
         inside = Inserter(stage, None, at.location)
         fill(inside, stage.args[0])

@@ -51,9 +51,8 @@ from libtile.lowering.tileas.fed_steps import FedProducts, NotSpecialized, Value
 from libtile.lowering.tileas.made_operands import MadeOperand
 from libtile.lowering.tileas.materialize import Inserter
 from libtile.lowering.tileas.schedule import is_zero
-from libtile.lowering.tileas.specialize_chains import check_token
 from libtile.lowering.tileas.tensor_products import AGENT_WARPS, Results, Steps
-from libtile.lowering.tileas.tma_operands import Unfit
+from libtile.lowering.tileas.tma_operands import Unfit, check_token
 from libtile.lowering.tileas.warp_steps import counted
 from libtile.lowering.to_tileas.types import layout_of
 from libtile.support.records import dataclass
@@ -118,7 +117,7 @@ class TensorSteps(FedProducts):
     def _check_rest(self, products: Collection[Operation], sums: Collection[int], more: Collection[Operation]) -> None:
         """The kernel's warps do what else there is; copies by TMA order nothing for them."""
         for operand in self.operands:
-            check_token(operand.load, self.body)
+            check_token(operand.load)
         self.ops = [op for op in self.body.ops if op not in self.renamed and op is not self.body.last_op]
         self.early = _early(self.ops, self.body)
 

@@ -23,6 +23,7 @@ from libtile.dialects.nv_tileas.tma_rules import MULTICAST_BITS
 from libtile.dialects.nv_tileas.types import AsyncTokenType, BufferType
 from libtile.layouts import LinearLayout
 from libtile.lowering.split_over_ctas import SAME_IN_CLUSTER
+from libtile.lowering.tileas.ahead import orders_nothing_behind
 from libtile.lowering.tileas.exchange_sizes import Kernel
 from libtile.lowering.tileas.materialize import Inserter
 from libtile.lowering.tileas.shared_atoms import transposed_by
@@ -32,6 +33,12 @@ from libtile.support.records import dataclass, replace
 from libtile.targets import MmaAtom, Target
 
 __all__ = ["TmaOperand", "Unfit", "can_transpose", "tma_operand", "tma_tile"]
+
+
+def check_token(load: TiledLoadOp) -> None:
+    """Unfit where the token of a load that becomes a copy orders something behind it in the same block."""
+    if not orders_nothing_behind(load):
+        raise Unfit("a token orders another access behind one that is a copy by TMA")
 
 
 def can_transpose(gpu: Target, atom: MmaAtom) -> bool:
