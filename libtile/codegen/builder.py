@@ -128,6 +128,10 @@ class KernelBuilder:
         self.shared_align = 128
         self.exchanges = Exchanges()
         """The places of the exchanges of what is being emitted."""
+        self.programs: Value | None = None
+        """Where a counter hands out programs (`program_counter`): the address of the grid's."""
+        self.program: list[Value] | None = None
+        """What it gave this tile block to run first, as indices along x, y and z."""
         self.block = self.new_block("entry")
         self._blocks.append(self.block)
         self._special: dict[tuple[str, Agent | None], Value] = {}
@@ -370,7 +374,10 @@ class KernelBuilder:
         return self.special("warp", make)
 
     def block_id(self, axis: str) -> Value:
-        """The tile block's index along x, y or z: the cluster's, where there are clusters."""
+        """The tile block's index along x, y or z: the cluster's, where there are clusters, and that of the program that
+        a counter gave it, where one does."""
+        if self.program is not None:
+            return self.program["xyz".index(axis)]
         register = "clusterid" if self.target.has("cluster") else "ctaid"
         return self.special(f"block.{axis}", lambda: self.call(f"llvm.nvvm.read.ptx.sreg.{register}.{axis}", I32, []))
 

@@ -12,6 +12,7 @@ from libtile.support.checks import SIMULATOR
 from libtile.support.records import replace
 
 if TYPE_CHECKING:
+    import numpy as np
     from xdsl.ir import Operation
 
     from libtile.compiler.options import Compiled
@@ -125,6 +126,8 @@ class Simulation:
         self.output = ""
         self.touched: list[tuple[int, int, int]] = []
         """What the last launch read and wrote, see `libtile.simulator.RunResult`."""
+        self.variables: dict[str, np.ndarray] = {}
+        """What launches have left in variables of the module, for those behind them."""
         self.used = 1
         """The processes of the launch that had most of them."""
 
@@ -151,6 +154,7 @@ class Simulation:
             result = run_ptx(
                 self.made.ptx, name, grid=grid, block=kernel.block_dim, args=arguments, checks=self.check,
                 order=self.order, sample=self.sample, processes=self.processes, progress=self.progress,
+                variables=self.variables,
             )  # fmt: skip
         except SimulationFault as fault:
             if self.out is not None:

@@ -65,12 +65,22 @@ class _Buffer:
 
 
 class LaunchMemory:
-    """Global, constant and parameter memory of a launch."""
+    """Global, constant and parameter memory of a launch. `kept` is what earlier launches have left in variables of the
+    module, by their names, and what this one leaves."""
 
-    def __init__(self, program: Program, function: Function, args: Sequence[Any], *, share: bool) -> None:
+    def __init__(
+        self,
+        program: Program,
+        function: Function,
+        args: Sequence[Any],
+        *,
+        share: bool,
+        kept: dict[str, np.ndarray] | None = None,
+    ) -> None:
         if len(args) != len(function.params):
             raise LaunchError(f"{function.name} has {len(function.params)} parameters, got {len(args)} arguments")
         self.program = program
+        self.kept = kept
         args = [_table(index, a) if isinstance(a, list | tuple) else a for index, a in enumerate(args)]
         self.buffers = _merge(args)
         at = align_up(program.global_end - GLOBAL_BASE, 256) + RED_ZONE
@@ -83,6 +93,10 @@ class LaunchMemory:
         self.const = Arena("const", CONST_WINDOW, program.const_end - CONST_WINDOW)
         for address, var in program.global_variables:
             self._variable(self.arena, address - GLOBAL_BASE, var, READY)
+            if kept is not None and (left := kept.get(var.name)) is not None:
+                if left.size != var.size:
+                    raise LaunchError(f"{left.size} bytes are kept of {var.name}, which has {var.size}")
+                self.arena.data[address - GLOBAL_BASE : address - GLOBAL_BASE + var.size] = left
         for address, var in program.const_variables:
             self._variable(self.const, address - CONST_WINDOW, var, READY | READ_ONLY)
         for arg in args:
@@ -127,13 +141,17 @@ class LaunchMemory:
             self.arena.data[at : at + span.size] = span
 
     def write_back(self) -> None:
-        """Copy the memory contents back into the argument arrays."""
+        """Copy the memory contents back into the argument arrays, and keep those of variables."""
         for buffer in self.buffers:
             for array in buffer.arrays:
                 if array.flags.writeable:
                     at = buffer.offset + _address(array) - buffer.start
                     span = memory_span(array)
                     span[:] = self.arena.data[at : at + span.size]
+        if self.kept is not None:
+            for address, var in self.program.global_variables:
+                at = address - GLOBAL_BASE
+                self.kept[var.name] = self.arena.data[at : at + var.size].copy()
 
     def device_address(self, array: np.ndarray) -> int:
         """Simulated address of an argument array."""

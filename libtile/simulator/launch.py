@@ -75,6 +75,7 @@ def run_ptx(
     max_instructions: int | None = None,
     sample: int | None = None,
     progress: Callable[[int, int], None] | None = None,
+    variables: dict[str, np.ndarray] | None = None,
 ) -> RunResult:
     """Run one kernel of a PTX module on the CPU.
 
@@ -87,7 +88,9 @@ def run_ptx(
     instruction of each warp. `processes` runs CTAs in that many processes; None is one for each processor on a large
     grid whose CTAs cannot wait for each other; more than one are refused for a kernel that uses the device's heap
     (malloc). `progress` is called now and then with the CTAs that are done, and all of them. `sample` runs only so many
-    clusters of a larger grid, evenly spread over it, unless those that run may take over others.
+    clusters of a larger grid, evenly spread over it, unless those that run may take over others. `variables` has the
+    bytes of the module's variables in global memory from launch to launch, by name: those of a name that it has are
+    what the kernel finds in place of the initial ones, and it has all of them afterwards.
     Raises PtxError, LaunchError, CheckError or SimulationFault; after a fault the arrays hold what memory held.
     """
     chosen = SIMULATOR.choose(checks)
@@ -112,7 +115,7 @@ def run_ptx(
     elif processes > 1 and len(batches) > 1 and uses_heap(program):
         raise LaunchError("the kernel allocates memory of the device's heap, which processes do not share: give one")
     try:
-        memory = LaunchMemory(program, function, args, share=processes > 1)
+        memory = LaunchMemory(program, function, args, share=processes > 1, kept=variables)
     except MemoryError as error:
         raise LaunchError(f"this machine has not enough memory: {error}") from None
     code = program.code(entry)

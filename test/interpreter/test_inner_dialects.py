@@ -384,6 +384,36 @@ def test_a_host_function_launches_kernels_one_after_the_other(options):
     assert np.array_equal(target, np.repeat(np.float32([4.5, 4.5, 1.5, 1.5]), 8).reshape(4, 8))
 
 
+COUNTED = f"""
+nv_tileaa.global {{sym_name = "g", value = dense<5> : !cuda_tile.tile<1xi32>}}
+nv_tileaa.func @count(%o: !nv_tileaa.ptr<i32, 1>) {SPEC} {{
+  %g = nv_tileaa.get_global {{name = @g}} : !nv_tileaa.ptr<i32, 1>
+  %1 = arith.constant 1 : i32
+  %n, %t = nv_tileaa.load %g : !nv_tileaa.ptr<i32, 1> -> i32, !nv_tileaa.mem_token
+  %m = arith.addi %n, %1 : i32
+  %u = nv_tileaa.store %g, %m, %t : !nv_tileaa.ptr<i32, 1>, i32, !nv_tileaa.mem_token -> !nv_tileaa.mem_token
+  nv_tileaa.store %o, %m : !nv_tileaa.ptr<i32, 1>, i32
+  nv_tileaa.return
+}}
+nv_tileaa.func @host(%o: !nv_tileaa.ptr<i32, 1>) {{
+  %0 = arith.constant 0 : index
+  %1 = arith.constant 1 : index
+  %3 = arith.constant 3 : index
+  scf.for %i = %0 to %3 step %1 {{
+    nv_tileaa.launch_func %1, %1, %1, %o {{kernel = @count}} : index, index, index, !nv_tileaa.ptr<i32, 1>
+  }}
+  nv_tileaa.return
+}}
+"""
+
+
+@pytest.mark.parametrize("options", [{}, {"backend": "simulator"}])
+def test_launches_find_what_earlier_ones_left_in_variables(options):
+    target = np.zeros(1, np.int32)
+    libtile.run(libtile.parse(COUNTED), "host", args=[target], **options)
+    assert target == 8
+
+
 def test_a_host_function_is_named_and_has_no_grid():
     args = [np.zeros((4, 8), np.float32), 4, 8, 8, 1, 1.5, 4]
     with pytest.raises(libtile.LibtileError, match="@host is a host function, which runs once"):

@@ -12,7 +12,7 @@ from math import prod
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, SSAValue
 
-from libtile.codegen import launch_control, messages, mma, slices
+from libtile.codegen import launch_control, messages, mma, program_counter, slices
 from libtile.codegen.convert_layout import trip_bytes
 from libtile.codegen.exchange import Exchange
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES
@@ -164,7 +164,7 @@ def _handed_out(op: Operation, value: SSAValue) -> Sequence[int]:
 
 
 def _cancel(op: Operation, kernel: Kernel, room: int) -> Sequence[int]:
-    return (launch_control.EXCHANGED,) if kernel.gpu.has("launch_control") else ()
+    return ((launch_control if kernel.gpu.has("launch_control") else program_counter).EXCHANGED,)
 
 
 _SIZES: dict[type[Operation], Sizes] = {

@@ -12,6 +12,7 @@ from libtile.dialects.nv_tileaa.terminators import ReturnOp
 from libtile.lowering.to_llvm import rings
 from libtile.lowering.to_llvm.emitter import Emitter, rule
 from libtile.lowering.to_llvm.flow import bind_carried, carried_values, emit_arm
+from libtile.lowering.to_llvm.grid import end_programs
 
 
 @rule(scf.ForOp)
@@ -70,4 +71,5 @@ def _if(e: Emitter, op: scf.IfOp) -> None:
 def _return(e: Emitter, op: ReturnOp) -> None:
     for allocation in reversed(e.allocations):
         globals.free(e.b, allocation)
+    end_programs(e)
     e.b.return_()

@@ -24,7 +24,7 @@ from libtile.lowering.legality import check
 from libtile.lowering.tileas.shared_check import check_shared_memory
 from libtile.lowering.tileas.storage_lives import BYTES, BYTES_ALIGNMENT, integer_attribute
 from libtile.lowering.tileas.tma.common import HOST_CODE
-from libtile.lowering.to_llvm import agents, control, elementwise, grid, memory, tokens  # noqa: F401  (they register rules)
+from libtile.lowering.to_llvm import agents, control, elementwise, grid, memory, tokens  # noqa: F401  (most register rules only)
 from libtile.lowering.to_llvm.debug_info import DebugInfo
 from libtile.lowering.to_llvm.emitter import Emitter, element_name, llvm_type
 from libtile.lowering.to_llvm.legality import STAGE
@@ -152,6 +152,7 @@ def convert_function(
     check_shared_memory(function, target)
     b.shared_size = integer_attribute(function, BYTES)
     b.shared_align = integer_attribute(function, BYTES_ALIGNMENT, b.shared_align)
+    grid.begin_programs(e, function)
     for op in block.ops:
         e.emit(op)
     return LlvmKernel(name, b, parameters, spec.num_warps, spec.occupancy, len(hidden), spec.num_ctas)

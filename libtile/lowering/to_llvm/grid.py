@@ -6,20 +6,22 @@ from __future__ import annotations
 from xdsl.dialects.builtin import IndexType, IntegerType, TensorType
 from xdsl.ir import SSAValue
 
-from libtile.codegen import launch_control
+from libtile.codegen import launch_control, program_counter
 from libtile.codegen.builder import Value, integer
-from libtile.codegen.launch_control import AXES, NO_PROGRAM
+from libtile.codegen.launch_control import AXES
 from libtile.codegen.llvm_types import I32, I64, IntType
 from libtile.dialects.nv_tileaa.functions import (
     CancelNextProgramIdOp,
+    FuncOp,
     GetCtaRankOp,
     GetNumProgramsOp,
     GetProgramIdOp,
     IsValidProgramIdOp,
 )
 from libtile.dialects.nv_tileaa.types import ProgramIdType
+from libtile.ir.places import walk
 from libtile.lowering.to_llvm.agents import acting_thread
-from libtile.lowering.to_llvm.emitter import Emitter, rule
+from libtile.lowering.to_llvm.emitter import Emitter, exchanges_of, rule
 
 
 @rule(GetProgramIdOp)
@@ -55,13 +57,25 @@ def _bind(e: Emitter, result: SSAValue, value: Value) -> None:
     e.bind(result, e.as_tile(value, type_) if tile else value)
 
 
+def begin_programs(e: Emitter, function: FuncOp) -> None:
+    """Stands in front of a kernel: where it takes programs over, and hardware hands out none, a counter does."""
+    if e.b.target.has("launch_control"):
+        return
+    takes = next((op for op in walk(function) if isinstance(op, CancelNextProgramIdOp)), None)
+    if takes is not None:
+        program_counter.begin(e.b, exchanges_of(takes).places[0], lambda: acting_thread(e))
+
+
+def end_programs(e: Emitter) -> None:
+    """Stands behind a kernel."""
+    if e.b.programs is not None:
+        program_counter.end(e.b, lambda: acting_thread(e))
+
+
 @rule(CancelNextProgramIdOp)
 def _cancel_next(e: Emitter, op: CancelNextProgramIdOp) -> None:
-    """Without launch control no program is handed over: a launch has a tile block for each, which runs it."""
-    if not e.b.target.has("launch_control"):
-        e.bind(op.result, integer(I64, NO_PROGRAM))
-        return
-    e.bind(op.result, launch_control.cancel_next(e.b, lambda: acting_thread(e), e.one_thread))
+    next_program = launch_control.cancel_next if e.b.programs is None else program_counter.take
+    e.bind(op.result, next_program(e.b, lambda: acting_thread(e), e.one_thread))
 
 
 @rule(IsValidProgramIdOp)
