@@ -58,13 +58,25 @@ def _nv_tileas() -> Dialect:
 
 
 def _arith() -> Dialect:
-    from libtile.dialects.tile_arith import TileArith
+    from libtile.dialects.foreign_ops import ARITH
 
-    return TileArith
+    return ARITH
 
 
-_OWN_DIALECTS = {"arith": _arith, "nv_tileaa": _nv_tileaa, "nv_tileas": _nv_tileas}
-"""The dialects that cuda_tile is lowered to, and arith with ops that take tiles; loaded when they are met."""
+def _scf() -> Dialect:
+    from libtile.dialects.foreign_ops import SCF
+
+    return SCF
+
+
+def _tensor() -> Dialect:
+    from libtile.dialects.foreign_ops import TENSOR
+
+    return TENSOR
+
+
+_OWN_DIALECTS = {"arith": _arith, "nv_tileaa": _nv_tileaa, "nv_tileas": _nv_tileas, "scf": _scf, "tensor": _tensor}
+"""The dialects that cuda_tile is lowered to, and those of which they have ops; loaded when they are met."""
 
 
 def load_dialect(context: Context, name: str) -> bool:

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from xdsl.dialects import scf
 from xdsl.dialects.builtin import CallSiteLoc, StringAttr
 from xdsl.ir import Operation
 
+from libtile.dialects import scf
 from libtile.dialects.nv_tileas import memory, tma
 from libtile.dialects.nv_tileas.attributes import CopyAtomAttr
 from libtile.lowering.discardable import NOT_TMA, NOT_WIDE

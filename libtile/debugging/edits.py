@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from xdsl.dialects.arith import ConstantOp as ArithConstantOp
 from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, FunctionType, IndexType, IntegerAttr, IntegerType, ModuleOp
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.traits import IsTerminator
 
+from libtile.dialects.arith import ConstantOp as ArithConstantOp
 from libtile.dialects.cuda_tile.attributes import DenseElementsAttr, element_storage_bytes
 from libtile.dialects.cuda_tile.ops import OPS, SEGMENTS, CudaTileOp, build
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES, TileType, TokenType

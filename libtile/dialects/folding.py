@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The folding interface: what an op gives for constant operands, on all three dialects.
 
-An op says by its trait `Folds` which of `FUNCTIONS` it computes; those of arith, which are xDSL's, stand in `FOREIGN`.
-Elements are bit patterns (see `dialects.constants`). Nothing is folded where an op is undefined for its operands, and
-floats are not computed with: what only moves them, folds.
+An op says by its trait `Folds` which of `FUNCTIONS` it computes. Elements are bit patterns (see `dialects.constants`).
+Nothing is folded where an op is undefined for its operands, and floats are not computed with: what only moves them,
+folds.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from xdsl.dialects import arith
 from xdsl.ir import Operation
 
 from libtile.dialects.constants import MAX_ELEMENTS, Elements, as_signed, integer_bits, shortened
@@ -21,52 +20,15 @@ from libtile.dialects.interfaces import Folds
 Parameters = Mapping[str, Any]
 Known = Sequence["Elements | None"]
 
-_SIGNED, _UNSIGNED = (("signedness", "signed"),), (("signedness", "unsigned"),)
-
-
-def _division(name: str, signedness: str, rounding: str = "zero") -> Folds:
-    return Folds(name, (("signedness", signedness), ("rounding", rounding)))
-
-
-FOREIGN: Mapping[type[Operation], Folds] = {
-    arith.AddiOp: Folds("add"),
-    arith.SubiOp: Folds("subtract"),
-    arith.MuliOp: Folds("multiply"),
-    arith.AndIOp: Folds("and"),
-    arith.OrIOp: Folds("or"),
-    arith.XOrIOp: Folds("xor"),
-    arith.ShLIOp: Folds("shift_left"),
-    arith.ShRSIOp: Folds("shift_right", _SIGNED),
-    arith.ShRUIOp: Folds("shift_right", _UNSIGNED),
-    arith.MinSIOp: Folds("minimum", _SIGNED),
-    arith.MinUIOp: Folds("minimum", _UNSIGNED),
-    arith.MaxSIOp: Folds("maximum", _SIGNED),
-    arith.MaxUIOp: Folds("maximum", _UNSIGNED),
-    arith.DivSIOp: _division("divide", "signed"),
-    arith.DivUIOp: _division("divide", "unsigned"),
-    arith.CeilDivSIOp: _division("divide", "signed", "positive_inf"),
-    arith.CeilDivUIOp: _division("divide", "unsigned", "positive_inf"),
-    arith.FloorDivSIOp: _division("divide", "signed", "negative_inf"),
-    arith.RemSIOp: _division("remainder", "signed"),
-    arith.RemUIOp: _division("remainder", "unsigned"),
-    arith.CmpiOp: Folds("compare", (), ("predicate",)),
-    arith.SelectOp: Folds("select"),
-    arith.ExtSIOp: Folds("extend", _SIGNED),
-    arith.ExtUIOp: Folds("extend", _UNSIGNED),
-    arith.TruncIOp: Folds("truncate"),
-    arith.IndexCastOp: Folds("extend", _SIGNED),
-}
-"""What xDSL's ops compute, and the subclasses that stand for them on tiles."""
-
 
 @cache
-def _foreign(cls: type[Operation]) -> Folds | None:
-    return next((FOREIGN[base] for base in cls.__mro__ if base in FOREIGN), None)
+def _computed(cls: type[Operation]) -> Folds | None:
+    return next((trait for trait in cls.traits if isinstance(trait, Folds)), None)
 
 
 def fold(op: Operation, operands: Known) -> Elements | None:
     """What the op's only result holds, for operands of which some are known; None where that is not known."""
-    trait = _foreign(type(op)) or op.get_trait(Folds)
+    trait = _computed(type(op))
     if trait is None or len(op.results) != 1:
         return None
     found = FUNCTIONS[trait.function](op, operands, trait.parameters(op))

@@ -2,8 +2,7 @@
 """What passes ask of ops of any dialect besides their effects (`effect_traits`): where an op is undefined, what it
 folds to, where control and the values that it carries go.
 
-An op declares each by a trait: one of cuda_tile by name in spec/, one of the inner dialects in its class. Ops of scf,
-arith and tensor are xDSL's: what they are stands in `foreign_ops`, which is not loaded before such an op may be there.
+An op declares each by a trait: one of cuda_tile by name in spec/, all others in their classes.
 """
 
 from __future__ import annotations
@@ -71,9 +70,7 @@ def is_defined(op: Operation) -> bool:
 
 @cache
 def _partial(cls: type[Operation]) -> tuple[Partial, ...]:
-    declared = tuple(trait for trait in cls.traits if isinstance(trait, Partial))
-    foreign = None if _is_ours(cls) else _foreign().PARTIAL.get(cls)
-    return (*declared, foreign) if foreign else declared
+    return tuple(trait for trait in cls.traits if isinstance(trait, Partial))
 
 
 # -- where control goes -----------------------------------------------------------------------------------------------
@@ -233,14 +230,12 @@ def exit_of(op: Operation) -> Exit | None:
 
 @cache
 def _flow_of(cls: type[Operation]) -> ControlFlow | None:
-    declared = next((trait for trait in cls.traits if isinstance(trait, ControlFlow)), None)
-    return declared if declared is not None or _is_ours(cls) else _foreign().FLOW.get(cls)
+    return next((trait for trait in cls.traits if isinstance(trait, ControlFlow)), None)
 
 
 @cache
 def _exit_of(cls: type[Operation]) -> Exit | None:
-    declared = next((trait for trait in cls.traits if isinstance(trait, Exit)), None)
-    return declared if declared is not None or _is_ours(cls) else _foreign().EXITS.get(cls)
+    return next((trait for trait in cls.traits if isinstance(trait, Exit)), None)
 
 
 def edges(op: Operation) -> list[Edge]:
@@ -305,16 +300,3 @@ class Folds(OpTrait):
 
     def parameters(self, op: Operation) -> Mapping[str, Any]:
         return dict(self.given) | {name: getattr(op, name) for name in self.attributes}
-
-
-# -- ops of others ----------------------------------------------------------------------------------------------------
-
-
-def _is_ours(cls: type[Operation]) -> bool:
-    return not cls.__module__.startswith("xdsl.")
-
-
-def _foreign() -> Any:
-    from libtile.dialects import foreign_ops
-
-    return foreign_ops

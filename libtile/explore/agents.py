@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from html import escape
 
-from xdsl.dialects.scf import ForOp, WhileOp
 from xdsl.ir import Operation, SSAValue
 
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileas import pipeline as p
 from libtile.dialects.nv_tileas.types import BufferType, PipelineType
+from libtile.dialects.scf import ForOp, WhileOp
 from libtile.ir.tile_form import type_text
 from libtile.lowering.tileas.shared_memory import tile_bytes
 from libtile.support.records import dataclass, field

@@ -14,11 +14,11 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import Any
 
-from xdsl.dialects import scf
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.irdl import ResultDef, VariadicDef
 from xdsl.irdl.operations import OptionalDef, VarResultDef
 
+from libtile.dialects import scf
 from libtile.dialects.nv_tileaa.functions import CallOp, FuncOp, GetCtaRankOp, PluginOp, find_symbol
 from libtile.dialects.nv_tileaa.kernels import flat_parameters
 from libtile.dialects.nv_tileaa.types import DYNAMIC, MemRefType

@@ -35,16 +35,14 @@ from xdsl.ir import Attribute, Operation, Region, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     BaseAttr,
-    IRDLOperation,
     OpDef,
     OptionalDef,
     VariadicDef,
-    irdl_op_definition,
 )
 
 from libtile.ir.data_field import DataField
+from libtile.ir.deferred_op import DeferredOp
 from libtile.ir.locations import set_location
-from libtile.support.threads import SHARED
 
 if TYPE_CHECKING:
     from xdsl.parser import AttrParser, Parser
@@ -61,23 +59,17 @@ OP_CLASSES: dict[str, type[TileOp]] = {}
 """All ops of the inner dialects, by full name."""
 
 
-class TileOp(IRDLOperation):
+class TileOp(DeferredOp):
     """Base of the ops of nv_tileaa and nv_tileas.
 
     Subclasses declare operands, results, properties and regions with IRDL's `*_def` functions, and what else must hold
     in `check`. Optional and variadic operands stand behind `indices` and the operands that are always there.
-    IRDL makes of that what it makes (`tile_op`) when a class is first asked for its definition or an instance.
     """
 
-    def __new__(cls, *_: Any, **__: Any) -> Self:
-        if cls not in _DEFINED:
-            _define(cls)
-        return super().__new__(cls)
-
     @classmethod
-    def get_irdl_definition(cls) -> OpDef:
-        _define(cls)  # which puts the class's own method before this one
-        return cls.get_irdl_definition()
+    def defined(cls) -> None:
+        # For what IRDL has made of xDSL's constraints: the structure is checked by the spec, in its words.
+        cls.verify_ = _verify  # type: ignore[method-assign, assignment]
 
     @classmethod
     def make(
@@ -197,10 +189,7 @@ C = TypeVar("C", bound=type[TileOp])
 
 
 def tile_op(cls: C) -> C:
-    """Define an op of the inner dialects: IRDL's definition, with our words for what is wrong.
-
-    The definition is made on demand, since a program uses few of the ops and making all takes as long as compiling it.
-    """
+    """Register an op of the inner dialects."""
     OP_CLASSES[cls.name] = cls
     return cls
 
@@ -223,22 +212,11 @@ def integer_property(op: Operation, name: str) -> int:
     return value.value.data
 
 
-_DEFINED: set[type[TileOp]] = set()
-
-
-def _define(cls: type[TileOp]) -> None:
-    def verify_(self: TileOp) -> None:
-        self.verify_structure()
-        for trait in self.get_irdl_definition().traits:
-            trait.verify(self)
-        self.check()
-
-    with SHARED:
-        if cls not in _DEFINED:
-            irdl_op_definition(cls)
-            # For what the decorator has made of xDSL's constraints: the structure is checked by the spec, in its words.
-            cls.verify_ = verify_  # type: ignore[method-assign, assignment]
-            _DEFINED.add(cls)
+def _verify(self: TileOp) -> None:
+    self.verify_structure()
+    for trait in self.get_irdl_definition().traits:
+        trait.verify(self)
+    self.check()
 
 
 def build(

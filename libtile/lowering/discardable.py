@@ -6,9 +6,9 @@ Each with the classes of the ops that may have it. The legality tables of the st
 
 from __future__ import annotations
 
-from xdsl.dialects import scf
 from xdsl.ir import Operation
 
+from libtile.dialects import scf
 from libtile.dialects.nv_tileaa import memory
 from libtile.dialects.nv_tileaa.arithmetic import ElementwiseOp
 from libtile.dialects.nv_tileaa.functions import FuncOp

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects import scf
 from xdsl.ir import Operation, SSAValue
 
+from libtile.dialects import scf
 from libtile.dialects.nv_tileas.pipeline import (
     ConsumeOneOp,
     ConsumerReadOp,

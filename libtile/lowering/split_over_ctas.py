@@ -23,7 +23,6 @@ from collections.abc import Iterator, Sequence
 from itertools import product as combinations
 
 from xdsl.context import Context
-from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import (
     DenseArrayBase,
     IndexType,
@@ -40,6 +39,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from libtile.atoms import tcgen05
+from libtile.dialects import arith, scf
 from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
 from libtile.dialects.cuda_tile.types import TileType
 from libtile.dialects.effect_traits import Observable, ReadsMemory

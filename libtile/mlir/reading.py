@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from xdsl.dialects.arith import IntegerOverflowAttr
 from xdsl.dialects.builtin import (
     ArrayAttr,
     FileLineColLoc,
@@ -20,6 +19,7 @@ from xdsl.ir import Attribute, Operation, Region
 
 from libtile.asm.dialect import OpParser
 from libtile.asm.parser import Parser
+from libtile.dialects.arith import IntegerOverflowAttr
 from libtile.dialects.cuda_tile.attributes import DebugAttr, DILocAttr
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.dialects.cuda_tile.types import TileType

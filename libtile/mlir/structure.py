@@ -22,7 +22,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
-from xdsl.dialects import func, scf
+from xdsl.dialects import func
 from xdsl.dialects.builtin import (
     DictionaryAttr,
     FunctionType,
@@ -36,6 +36,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from libtile.asm.xdsl_bridge import load_dialect, make_context
+from libtile.dialects import scf
 from libtile.dialects.cuda_tile.ops import OPS, CudaTileOp
 from libtile.dialects.interfaces import control_flow, exit_of
 from libtile.dialects.nv_tileaa.functions import CallOp, FuncOp

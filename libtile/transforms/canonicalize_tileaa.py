@@ -12,13 +12,14 @@ from collections.abc import Callable
 from typing import Any
 
 from xdsl.context import Context
-from xdsl.dialects import arith
 from xdsl.dialects.builtin import DenseArrayBase, DenseIntOrFPElementsAttr, IntegerAttr, IntegerType, ModuleOp, i32, i64
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.traits import IsTerminator
 from xdsl.transforms.dead_code_elimination import would_be_trivially_dead
 
+from libtile.dialects import arith
+from libtile.dialects.arith import ExtSIOp, like
 from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
 from libtile.dialects.nv_tileaa.arithmetic import OPS
 from libtile.dialects.nv_tileaa.memory import GatherLoadOp, Load, LoadOp, ScatterStoreOp, Store, StoreOp
@@ -40,7 +41,6 @@ from libtile.dialects.nv_tileas.memory import LoadOp as TileasLoadOp
 from libtile.dialects.nv_tileas.memory import StoreOp as TileasStoreOp
 from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp
 from libtile.dialects.nv_tileas.tiles import ExtractSliceOp as TileasExtractSliceOp
-from libtile.dialects.tile_arith import ExtSIOp, like
 from libtile.ir.operands import source_of
 from libtile.ir.places import walk
 from libtile.ir.tile_form import SEGMENTS, TileOp, element_of, erase

@@ -13,10 +13,11 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 
-from xdsl.dialects import scf
 from xdsl.dialects.builtin import TensorType, f32
 from xdsl.ir import Operation, SSAValue
 
+from libtile.dialects import scf
+from libtile.dialects.arith import CmpfOp, SelectOp
 from libtile.dialects.nv_tileaa.arithmetic import OPS, ElementwiseOp
 from libtile.dialects.nv_tileaa.collectives import DotOp, ReduceLike
 from libtile.dialects.nv_tileaa.pointers import FloatConversion
@@ -30,7 +31,6 @@ from libtile.dialects.nv_tileaa.shapes import (
     Unary,
     View,
 )
-from libtile.dialects.tile_arith import CmpfOp, SelectOp
 from libtile.ir.locations import set_location
 
 _AddOp, _SubOp, _MulOp, _FmaOp = (OPS[name] for name in ("addf", "subf", "mulf", "fma"))

@@ -13,12 +13,12 @@ are never taken stay, over a constant condition, for `canonicalize`; a counted l
 from __future__ import annotations
 
 from xdsl.context import Context
-from xdsl.dialects import scf
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.traits import ConstantLike, IsTerminator
 
+from libtile.dialects import scf
 from libtile.dialects.constants import Elements, constant_elements, constant_op
 from libtile.dialects.folding import fold
 from libtile.dialects.interfaces import (

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from xdsl.dialects import scf
 from xdsl.ir import Block, Operation, SSAValue
 
 from libtile.analysis.alias_scopes import is_weak_access, scope_of
+from libtile.dialects import scf
 from libtile.dialects.nv_tileaa.memory import Load, MemoryOp
 from libtile.dialects.nv_tileaa.tokens import CreateMemTokenOp, JoinMemTokenOp
 from libtile.dialects.nv_tileaa.types import MemTokenType

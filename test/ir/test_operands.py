@@ -10,12 +10,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from xdsl.dialects import arith, scf
 from xdsl.dialects import test as xdsl_test
 from xdsl.dialects.builtin import IndexType, IntegerAttr, f32, i32
 from xdsl.ir import Block, Region
 
-from libtile.dialects import nv_tileaa, nv_tileas
+from libtile.dialects import arith, nv_tileaa, nv_tileas, scf
 from libtile.dialects.cuda_tile.ops import OPS, build
 from libtile.dialects.cuda_tile.types import TileType
 from libtile.ir.operands import (

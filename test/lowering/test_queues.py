@@ -13,13 +13,13 @@ from queue_kernels import KERNELS, Kernel
 from queue_products import PRODUCTS
 from shared_queues import KERNELS as SHARED
 from test_documents import FOLDER, queue, turns
-from xdsl.dialects import scf
 
 import libtile
 from generators.check import TARGETS
 from libtile.asm import print_op
 from libtile.compiler.options import Options
 from libtile.compiler.stages import lower
+from libtile.dialects import scf
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileas.pipeline import CreateIteratorOp, CreatePipelineOp
 from libtile.dialects.nv_tileas.types import PipelineIteratorType, PipelineType

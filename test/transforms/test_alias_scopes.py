@@ -7,11 +7,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from xdsl.context import Context
-from xdsl.dialects import scf
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
 import libtile
+from libtile.dialects import scf
 from libtile.dialects.nv_tileaa.memory import TiledLoadOp
 from libtile.dialects.nv_tileaa.tokens import CreateMemTokenOp
 from libtile.interpreter.faults import FaultKind, InterpreterFault

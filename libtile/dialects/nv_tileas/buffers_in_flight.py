@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from xdsl.dialects import scf
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
+from libtile.dialects import scf
 from libtile.ir.tile_form import TileOp
 
 WAIT, COMMIT = "nv_tileas.async.wait", "nv_tileas.async.commit_group"

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from xdsl.dialects import scf
 from xdsl.ir import BlockArgument, Operation, OpResult, Region, SSAValue
 from xdsl.utils.exceptions import VerifyException
+
+from libtile.dialects import scf
 
 CREATE, STEP = "nv_tileas.async.pipeline.create_iterator", "nv_tileas.async.pipeline.inc_iter"
 REGIONS = (

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from xdsl.dialects import scf
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, UnitAttr
 from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue
 from xdsl.irdl import (
@@ -27,6 +26,7 @@ from xdsl.irdl import (
 from xdsl.traits import IsTerminator, Pure
 from xdsl.utils.exceptions import VerifyException
 
+from libtile.dialects import scf
 from libtile.dialects.effect_traits import Allocates, Observable
 from libtile.dialects.interfaces import EndsRegion
 from libtile.dialects.nv_tileaa.contracts import require_at_least, require_yields

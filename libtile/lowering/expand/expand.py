@@ -24,17 +24,17 @@ from math import prod
 from typing import Any
 
 from xdsl.context import Context
-from xdsl.dialects import tensor
 from xdsl.dialects.builtin import FunctionType, IndexType, ModuleOp, TensorType, i64
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
+from libtile.dialects import tensor
+from libtile.dialects.arith import ExtSIOp, IndexCastOp, TruncIOp, like
 from libtile.dialects.nv_tileaa import collectives, memory, pointers, shapes, tokens
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileas import tiles
 from libtile.dialects.nv_tileas.layout import linear_layout
-from libtile.dialects.tile_arith import ExtSIOp, IndexCastOp, TruncIOp, like
 from libtile.ir.places import walk
 from libtile.ir.tile_form import element_of, erase, shape_of
 from libtile.lowering.expand import generate, memrefs

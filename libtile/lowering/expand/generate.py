@@ -3,16 +3,16 @@
 
 from __future__ import annotations
 
-from xdsl.dialects import arith
 from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, TensorType, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from libtile.dialects import arith
+from libtile.dialects.arith import IndexCastOp
 from libtile.dialects.nv_tileaa.memory import LoadOp
 from libtile.dialects.nv_tileaa.pointers import Elementwise
 from libtile.dialects.nv_tileaa.shapes import ConstantOp, Generate, SplatOp
 from libtile.dialects.nv_tileaa.types import MemRefType
 from libtile.dialects.nv_tileas.layout import LayoutAttr
-from libtile.dialects.tile_arith import IndexCastOp
 from libtile.ir.operands import sources_of
 from libtile.ir.tile_form import element_of, erase, layout_of, shape_of
 from libtile.lowering.errors import unsupported

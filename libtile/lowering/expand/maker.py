@@ -5,17 +5,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects import arith, tensor
 from xdsl.dialects.builtin import DenseArrayBase, IndexType, IntegerAttr, IntegerType, TensorType, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from libtile.dialects import arith, tensor
+from libtile.dialects.arith import CmpiOp, ExtSIOp, IndexCastOp, SelectOp, TruncIOp, like
 from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
 from libtile.dialects.cuda_tile.types import TileType
 from libtile.dialects.nv_tileaa.pointers import AddPtrOp
 from libtile.dialects.nv_tileaa.shapes import BroadcastOp, ConstantOp, MakeRangeOp, SplatOp, ViewOp
 from libtile.dialects.nv_tileaa.types import PtrType
 from libtile.dialects.nv_tileas.layout import LayoutAttr, linear_layout
-from libtile.dialects.tile_arith import CmpiOp, ExtSIOp, IndexCastOp, SelectOp, TruncIOp, like
 from libtile.ir.tile_form import element_of, shape_of
 from libtile.layouts import LinearLayout
 from libtile.layouts.renaming import reshaped, shrunk

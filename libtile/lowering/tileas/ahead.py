@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from math import prod
 
-from xdsl.dialects import scf
 from xdsl.ir import Block, Operation, SSAValue
 
-from libtile.dialects.foreign_ops import DIVISIONS
+from libtile.dialects import scf
+from libtile.dialects.arith import DIVISIONS
 from libtile.dialects.nv_tileaa.tokens import CreateMemTokenOp, JoinMemTokenOp
 from libtile.dialects.nv_tileaa.types import MemTokenType
 from libtile.dialects.nv_tileas.memory import LoadOp, TiledLoadOp

@@ -14,12 +14,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 
 from xdsl.context import Context
-from xdsl.dialects import scf
 from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from libtile.analysis.alias_scopes import are_of_different_scopes, scope_of, viewed
+from libtile.dialects import scf
 from libtile.dialects.nv_tileaa import memory as tileaa
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileaa.tokens import GdcLaunchDependentsOp, GdcWaitOp, MemoryFenceAliasOp, PrintOp

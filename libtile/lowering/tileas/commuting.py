@@ -13,10 +13,10 @@ from itertools import product
 from math import prod
 from typing import NamedTuple
 
-from xdsl.dialects import arith
 from xdsl.dialects.builtin import AnyFloat, IntegerType, TensorType
 from xdsl.ir import Block, Operation, SSAValue
 
+from libtile.dialects import arith
 from libtile.dialects.nv_tileaa.arithmetic import OPS
 from libtile.dialects.nv_tileaa.collectives import ReduceLike
 from libtile.dialects.nv_tileaa.shapes import BroadcastOp, MakeRangeOp, ViewOp

@@ -23,18 +23,18 @@ from collections.abc import Sequence
 from math import prod
 
 from xdsl.context import Context
-from xdsl.dialects import arith, scf, tensor
 from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, ModuleOp, TensorType, i32
 from xdsl.ir import Block, SSAValue
 from xdsl.passes import ModulePass
 
+from libtile.dialects import arith, scf, tensor
+from libtile.dialects.arith import ExtSIOp, IndexCastOp, SelectOp, TruncIOp
 from libtile.dialects.nv_tileaa.assumptions import DivByAttr
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileaa.shapes import BroadcastOp, ConstantOp, MakeRangeOp, SplatOp, View
 from libtile.dialects.nv_tileaa.tokens import AssumeOp
 from libtile.dialects.nv_tileas.layout import LayoutAttr
 from libtile.dialects.nv_tileas.tiles import Rearranging, ReinterpretOp
-from libtile.dialects.tile_arith import ExtSIOp, IndexCastOp, SelectOp, TruncIOp
 from libtile.ir.facts import MAX_DIVISOR, power_of_two_factor
 from libtile.ir.places import walk
 from libtile.ir.tile_form import erase, integer_of, shape_of

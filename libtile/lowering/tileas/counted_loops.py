@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType
 from xdsl.ir import SSAValue
 
+from libtile.dialects import arith, scf
 from libtile.lowering.tileas.materialize import Inserter
 from libtile.lowering.tileas.view_accesses import constant_of
 

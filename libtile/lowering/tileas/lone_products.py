@@ -17,10 +17,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
-from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import IndexType, IntegerAttr, ModuleOp, TensorType
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
+from libtile.dialects import arith, scf
+from libtile.dialects.arith import SelectOp
 from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES, TileType
 from libtile.dialects.nv_tileaa.arithmetic import OPS
@@ -31,7 +32,6 @@ from libtile.dialects.nv_tileaa.pointers import FpToFpOp
 from libtile.dialects.nv_tileaa.shapes import ConstantOp, ExpandDimsOp, PermuteOp, ViewOp
 from libtile.dialects.nv_tileaa.tokens import CreateMemTokenOp
 from libtile.dialects.nv_tileaa.types import MemTokenType
-from libtile.dialects.tile_arith import SelectOp
 from libtile.ir.operands import set_operand
 from libtile.ir.places import walk
 from libtile.ir.tile_form import is_tile

@@ -21,7 +21,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from xdsl.context import Context
-from xdsl.dialects import arith, scf, tensor
 from xdsl.dialects.builtin import (
     DenseArrayBase,
     IndexType,
@@ -41,6 +40,7 @@ from libtile.atoms.cp_async import copy_width
 from libtile.codegen import atomics, multimem
 from libtile.codegen.memory import MAX_ACCESS_BYTES, Vector
 from libtile.codegen.shapes import embedded, part_offset
+from libtile.dialects import arith, scf, tensor
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileaa.pointers import MakeMemRefOp, PtrToIntOp
 from libtile.dialects.nv_tileaa.shapes import integers_of

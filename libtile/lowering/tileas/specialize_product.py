@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import IntegerAttr, TensorType, i32
 from xdsl.ir import Block, SSAValue
 
 from libtile.atoms import tcgen05, wgmma
+from libtile.dialects import arith, scf
 from libtile.dialects.nv_tileaa.functions import FuncOp, GetCtaRankOp
 from libtile.dialects.nv_tileas.async_products import AsyncDotOp
 from libtile.dialects.nv_tileas.attributes import TCGEN05, MmaAtomAttr

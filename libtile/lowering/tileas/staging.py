@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from xdsl.dialects import scf
 from xdsl.dialects.builtin import DenseArrayBase, i64
 from xdsl.ir import Operation
 
 from libtile.atoms import tma
 from libtile.atoms.cp_async import operand_shared_layout
+from libtile.dialects import scf
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileaa.shapes import integers_of

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects import arith
 from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, TensorType, i64
 from xdsl.ir import SSAValue
 
 from libtile.atoms import tma
 from libtile.atoms.cp_async import operand_shared_layout
+from libtile.dialects import arith
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES
 from libtile.dialects.nv_tileaa.functions import FuncOp, GetCtaRankOp
 from libtile.dialects.nv_tileaa.pointers import BlockTileOp, MakeMemRefOp

@@ -3,11 +3,10 @@
 
 from __future__ import annotations
 
-from xdsl.dialects import scf
-
 from libtile.codegen import control, globals
 from libtile.codegen.builder import Value
 from libtile.codegen.control import Carried
+from libtile.dialects import scf
 from libtile.dialects.nv_tileaa.terminators import ReturnOp
 from libtile.lowering.to_llvm import rings
 from libtile.lowering.to_llvm.emitter import Emitter, rule

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from xdsl.dialects import arith
 from xdsl.dialects.builtin import IntegerAttr, IntegerType
 from xdsl.ir import Attribute, Operation
 
@@ -13,6 +12,7 @@ from libtile.codegen import compare, conversions, floats, integers, math_functio
 from libtile.codegen.builder import Value, integer
 from libtile.codegen.llvm_types import I64, IntType
 from libtile.codegen.tile import Tile, map_tiles
+from libtile.dialects import arith
 from libtile.dialects.nv_tileaa.arithmetic import OPS, ElementwiseOp
 from libtile.dialects.nv_tileaa.attributes import keyword_of
 from libtile.dialects.nv_tileaa.pointers import (

@@ -50,7 +50,7 @@ _ROOM = "libtile.lowering.to_llvm"
 
 _LATE = {
     "xdsl.dialects.math": ("math_ops",),
-    "xdsl.dialects.tensor": ("shapes",),
+    "libtile.dialects.tensor": ("shapes",),
     "libtile.dialects.nv_tileaa.collectives": ("tiles",),
     "libtile.dialects.nv_tileaa.functions": ("grid", "escapes"),
     "libtile.dialects.nv_tileaa.pointers": ("elementwise", "shapes", "escapes"),

@@ -3,11 +3,10 @@
 
 from __future__ import annotations
 
-from xdsl.dialects import tensor
-
 from libtile.codegen import constants, conversions, packing
 from libtile.codegen.builder import integer
 from libtile.codegen.tile import Tile, map_tiles, scalar
+from libtile.dialects import tensor
 from libtile.dialects.nv_tileaa.pointers import BitcastOp
 from libtile.dialects.nv_tileaa.shapes import (
     BroadcastOp,

@@ -5,11 +5,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from xdsl.dialects import arith
 from xdsl.dialects.builtin import IntegerAttr, i64
 from xdsl.ir import Attribute, Operation
 
-from libtile.dialects import tile_arith
+from libtile.dialects import arith
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.dialects.nv_tileaa.arithmetic import OPS
 from libtile.dialects.nv_tileaa.pointers import BitcastOp, FpToIntOp, IntToFpOp, IntToPtrOp, PtrToIntOp
@@ -36,7 +35,7 @@ PLAIN: dict[str, type[Operation]] = {
     "andi": arith.AndIOp,
     "ori": arith.OrIOp,
     "xori": arith.XOrIOp,
-    "select": tile_arith.SelectOp,
+    "select": arith.SelectOp,
 }
 """Ops that are one op of arith with the same operands and no attributes."""
 
@@ -45,7 +44,7 @@ WRAPPING: dict[str, type[Operation]] = {
     "subi": arith.SubiOp,
     "muli": arith.MuliOp,
     "shli": arith.ShLIOp,
-    "trunci": tile_arith.TruncIOp,
+    "trunci": arith.TruncIOp,
 }
 """Ops whose `overflow` becomes overflow flags."""
 
@@ -54,7 +53,7 @@ BY_SIGN: dict[str, tuple[type[Operation], type[Operation]]] = {
     "maxi": (arith.MaxSIOp, arith.MaxUIOp),
     "mini": (arith.MinSIOp, arith.MinUIOp),
     "shri": (arith.ShRSIOp, arith.ShRUIOp),
-    "exti": (tile_arith.ExtSIOp, tile_arith.ExtUIOp),
+    "exti": (arith.ExtSIOp, arith.ExtUIOp),
 }
 """Ops that `signedness` splits into two (signed, unsigned)."""
 
@@ -137,15 +136,14 @@ def _divide(c: Context, op: CudaTileOp) -> None:
 def _compare_integers(c: Context, op: CudaTileOp) -> None:
     table = SIGNED if op.attribute_value("signedness") == "signed" else UNSIGNED
     number = IntegerAttr(table[op.attribute_value("comparison_predicate")], i64)
-    c.bind(op.results[0], c.builtin(tile_arith.CmpiOp, c.all(op.operands), _result_type(op), {"predicate": number}))
+    c.bind(op.results[0], c.builtin(arith.CmpiOp, c.all(op.operands), _result_type(op), {"predicate": number}))
 
 
 @rule("cmpf")
 def _compare_floats(c: Context, op: CudaTileOp) -> None:
     table = ORDERED if op.attribute_value("comparison_ordering") == "ordered" else UNORDERED
     number = IntegerAttr(table[op.attribute_value("comparison_predicate")], i64)
-    properties = {"predicate": number, "fastmath": arith.FastMathFlagsAttr("none")}
-    c.bind(op.results[0], c.builtin(tile_arith.CmpfOp, c.all(op.operands), _result_type(op), properties))
+    c.bind(op.results[0], c.builtin(arith.CmpfOp, c.all(op.operands), _result_type(op), {"predicate": number}))
 
 
 @rule(*FLOATS)

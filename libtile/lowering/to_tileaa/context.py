@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from xdsl.dialects import arith, tensor
 from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, TensorType, i1, i32, i64
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from libtile.analysis import Facts
+from libtile.dialects import arith, tensor
 from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
 from libtile.dialects.cuda_tile.ops import OPS, CudaTileOp
 from libtile.dialects.cuda_tile.types import PointerType, TensorViewType, TileType, TileViewType, TokenType
@@ -100,7 +100,7 @@ class Context:
         type_: Attribute,
         properties: Mapping[str, Attribute] | None = None,
     ) -> SSAValue:
-        """Emit an op of arith, math or another of xDSL's dialects, with one result."""
+        """Emit an op of arith, tensor or another dialect of MLIR, with one result."""
         op = cls.create(operands=operands, result_types=[type_], properties=dict(properties or {}))
         return self.emit(op).results[0]
 

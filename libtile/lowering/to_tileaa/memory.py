@@ -264,8 +264,9 @@ def _atomic_red_view(c: Context, op: CudaTileOp) -> None:
 
 @rule("get_tensor_shape", "get_index_space_shape")
 def _sizes(c: Context, op: CudaTileOp) -> None:
-    from xdsl.dialects import arith
     from xdsl.dialects.builtin import IndexType
+
+    from libtile.dialects import arith
 
     for dim, result in enumerate(op.results):
         size = c.one(GetDimSizeOp, [c.get(op.operand("src"))], IndexType(), dim=dim)

@@ -12,10 +12,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from math import prod
 
-from xdsl.dialects import scf
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
+from libtile.dialects import scf
 from libtile.dialects.nv_tileaa import collectives, memory
 from libtile.dialects.nv_tileaa.memory import MemoryOp
 from libtile.dialects.nv_tileaa.shapes import (

@@ -7,10 +7,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from xdsl.dialects import scf
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
+from libtile.dialects import scf
 from libtile.dialects.nv_tileaa import collectives
 from libtile.dialects.nv_tileaa.collectives import Collective
 from libtile.dialects.nv_tileaa.pointers import Elementwise

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from heapq import heappop, heappush
 
-from xdsl.dialects import scf
 from xdsl.ir import Block, Operation, SSAValue
 
+from libtile.dialects import scf
 from libtile.dialects.nv_tileaa.collectives import DotOp, ScaledDotOp, ScanOp
 from libtile.dialects.nv_tileaa.shapes import BroadcastOp, ExpandDimsOp, PermuteOp, Unary, ViewOp, integers_of
 from libtile.ir.classes import is_subclass

@@ -7,10 +7,10 @@ knows when these run and with what. Which ops can be compiled is for the emissio
 
 from __future__ import annotations
 
-from xdsl.dialects import scf
 from xdsl.dialects.builtin import IndexType, IntegerType, TensorType
 from xdsl.ir import Attribute, Operation
 
+from libtile.dialects import scf
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES
 from libtile.dialects.nv_tileaa import NAME as TILEAA
 from libtile.dialects.nv_tileaa.attributes import KernelSpecAttr

@@ -7,9 +7,9 @@ broadcasts are made in any layout, so they have none here.
 
 from __future__ import annotations
 
-from xdsl.dialects import scf
 from xdsl.ir import Block, Operation, SSAValue
 
+from libtile.dialects import scf
 from libtile.dialects.nv_tileaa.collectives import DotOp, ReduceOp, ScanOp
 from libtile.dialects.nv_tileaa.shapes import ExpandDimsOp, PermuteOp, ViewOp, integers_of
 from libtile.ir.operands import sources_of

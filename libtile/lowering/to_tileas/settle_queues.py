@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from xdsl.dialects import scf, tensor
 from xdsl.ir import Block, Operation, Region, SSAValue, Use
 from xdsl.traits import Pure
 
+from libtile.dialects import scf, tensor
 from libtile.dialects.nv_tileaa.functions import ExecuteOp, FuncOp
 from libtile.dialects.nv_tileaa.queues import CreateQueueOp
 from libtile.dialects.nv_tileaa.terminators import YieldOp

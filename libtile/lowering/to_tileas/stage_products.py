@@ -4,11 +4,11 @@ results lie in whole rows of warps. Whether stages lie as its instruction reads 
 
 from __future__ import annotations
 
-from xdsl.dialects import scf
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from libtile.atoms import tcgen05, wgmma
 from libtile.atoms.mma_layouts import accumulator_type, ptx_type
+from libtile.dialects import scf
 from libtile.dialects.nv_tileaa.attributes import keyword_of
 from libtile.dialects.nv_tileaa.collectives import DotOp
 from libtile.dialects.nv_tileas.pipeline import AgentSwitchOp, ConsumerReadOp

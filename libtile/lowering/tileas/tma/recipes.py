@@ -7,11 +7,11 @@ and strides are constants, or parameters behind conversions.
 
 from __future__ import annotations
 
-from xdsl.dialects import arith, tensor
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from libtile.atoms import tma as atoms
+from libtile.dialects import arith, tensor
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileaa.pointers import MakeMemRefOp

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Ops whose definitions are made on demand: a program has few kinds of ops, and defining all takes as long as compiling
+a small one.
+
+A class declares operands, results, properties and regions with IRDL's `*_def` functions, as any op of xDSL does. What
+IRDL makes of that is made when the class is first asked for its definition, or for an op. An op that is written in an
+assembly format of xDSL's says so in `FORMAT`, which is parsed when an op of the class is first read or printed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from xdsl.irdl import IRDLOperation, OpDef, irdl_op_definition
+
+from libtile.support.threads import SHARED
+
+if TYPE_CHECKING:
+    from xdsl.irdl.declarative_assembly_format import FormatProgram
+    from xdsl.parser import Parser
+    from xdsl.printer import Printer
+
+_DEFINED: set[type[DeferredOp]] = set()
+_FORMATS: dict[str, FormatProgram] = {}
+"""By the name of the op."""
+
+
+class DeferredOp(IRDLOperation):
+    """Base of ops that are defined on demand. Properties named after operands and the like are there from then on."""
+
+    FORMAT: ClassVar[str | None] = None
+    """The assembly format; None for an op that prints itself otherwise."""
+
+    def __new__(cls, *_: Any, **__: Any) -> Self:
+        if cls not in _DEFINED:
+            define(cls)
+        return super().__new__(cls)
+
+    @classmethod
+    def get_irdl_definition(cls) -> OpDef:
+        define(cls)  # which puts the class's own method before this one
+        return cls.get_irdl_definition()
+
+    @classmethod
+    def defined(cls) -> None:
+        """Called when the definition has been made."""
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Self:
+        return _format(cls).parse(parser, cls)
+
+    def print(self, printer: Printer) -> None:
+        _format(type(self)).print(printer, self)
+
+    if TYPE_CHECKING:
+
+        def detach(self) -> None: ...  # which has no types in xDSL
+
+
+def define(cls: type[DeferredOp]) -> None:
+    """Have IRDL define a class, once."""
+    with SHARED:
+        if cls not in _DEFINED:
+            irdl_op_definition(cls)
+            cls.defined()
+            _DEFINED.add(cls)
+
+
+def _format(cls: type[DeferredOp]) -> FormatProgram:
+    found = _FORMATS.get(cls.name)
+    if found is None:
+        from xdsl.irdl.declarative_assembly_format import FormatProgram
+
+        if cls.FORMAT is None:
+            raise TypeError(f"{cls.__name__} has neither an assembly format nor a form of its own")
+        found = _FORMATS[cls.name] = FormatProgram.from_str(cls.FORMAT, cls.get_irdl_definition())
+    return found
