@@ -105,7 +105,7 @@ _INSTEAD: dict[str, dict[str, str]] = {
     "serial": {"tileas-generate-schedule": "", "tileas-materialize-schedule": ""},
     "pipelined": {},
     "specialized": {
-        "if-to-select": "if-to-select, loop-unsplit",
+        "if-to-select": "if-to-select, loop-unsplit, loop-unguard",
         "convert-tileaa-to-tileas": "convert-tileaa-to-tileas{for-agents=true}",
         "tileas-generate-schedule": "tileas-specialize, tileas-legalize-tmem-copy, tileas-select-tma-stores, "
         "lower-tma-load-store-to-async, tileas-generate-schedule",

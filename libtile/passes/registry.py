@@ -64,6 +64,7 @@ PASSES: dict[str, Entry] = {
     "loop-peel": Entry("libtile.transforms.loop_peel:LoopPeelPass", CUDA_TILE),
     "loop-unroll": Entry("libtile.transforms.loop_unroll:LoopUnrollPass", CUDA_TILE),
     "loop-split": Entry("libtile.transforms.loop_split:LoopSplitPass", CUDA_TILE),
+    "loop-unguard": Entry("libtile.transforms.loop_unguard:LoopUnguardPass", CUDA_TILE),
     "loop-unsplit": Entry("libtile.transforms.loop_unsplit:LoopUnsplitPass", CUDA_TILE),
     "lower-tileaa-queues": Entry("libtile.lowering.to_tileas.queues:LowerTileAAQueuesPass", INNER, required=True),
     "lower-tma-load-store-to-async": Entry(

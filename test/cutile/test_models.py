@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Kernels as models have them give what numpy gives, in the interpreter and as code of each target."""
 
+import copy
+
 import numpy as np
 import pytest
 
@@ -27,7 +29,7 @@ def _portable():
 
 def check(name, tiles, **options):
     problem = PROBLEMS[name](tiles)
-    args = tuple(x.copy() if isinstance(x, np.ndarray) else x for x in problem.args)
+    args = tuple(copy.deepcopy(x) if isinstance(x, np.ndarray | list) else x for x in problem.args)
     cutile.launch(problem.kernel, problem.grid, args, **options)
     assert problem.error(args) < problem.tolerance
 

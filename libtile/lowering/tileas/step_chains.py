@@ -11,12 +11,13 @@
 A product is issued as soon as what it takes is there, and waited for when something is left that needs it, so that as
 much as can be is under way together. Each tile that TMA copies has a ring of its own, whose stage is released when the
 last product that reads it has ended. An operand that consumers compute is read from registers where it lies so, else
-from a bridge: a pipeline of one stage that consumers both fill and read, since each of them has a part of the tile.
+from a bridge: a pipeline of one stage that consumers both fill and read, since each of them has a part of the tile. One
+that is there before the loop is brought once, and its stage is held through all steps.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Block, Operation, Region, SSAValue
@@ -71,10 +72,11 @@ LEAST_REGISTERS = 32
 @dataclass(frozen=True)
 class Bridge:
     """An operand that consumers compute, and that products read from shared memory: the value, in the layout in which
-    threads have it, and the pipeline of its buffer."""
+    threads have it, the pipeline of its buffer, and whether it is filled `once`, in front of the loop."""
 
     value: SSAValue
     feed: Feed
+    once: bool
 
 
 @dataclass(frozen=True)
@@ -145,14 +147,11 @@ class StepChain(FedSteps):
             try:
                 found.append(self._copied(atom, side, value, products))
                 continue
-            except Unfit as reason:
+            except Unfit:
                 given = without_conversions(value)
-                if not isinstance(given.owner, Operation) and given.owner is not self.body:
-                    raise
-                if isinstance(given.owner, Operation) and given.owner.parent is not self.body:
-                    raise reason
-            in_registers = side == "a" and self._lies_in_registers(product, atom)
-            found.append(None if in_registers else self._bridged(atom, side, given))
+            inside = is_inside(given, self.body)
+            in_registers = side == "a" and inside and self._lies_in_registers(product, atom)
+            found.append(None if in_registers else self._bridged(atom, side, given, once=not inside))
         return found[0], found[1]
 
     def _copied(self, atom: MmaAtomAttr, side: str, value: SSAValue, products: Collection[Operation]) -> object:
@@ -164,11 +163,11 @@ class StepChain(FedSteps):
         self.tiles_by_key.setdefault(key, operand)
         return key
 
-    def _bridged(self, atom: MmaAtomAttr, side: str, value: SSAValue) -> object:
-        """An operand that consumers bring to shared memory in each step."""
+    def _bridged(self, atom: MmaAtomAttr, side: str, value: SSAValue, *, once: bool) -> object:
+        """An operand that consumers bring to shared memory in each step, or once."""
         type_ = operand_buffer(self.gpu, atom, side, value)
         key = value, type_
-        self.bridges.setdefault(key, Bridge(value, Feed((type_,), {})))
+        self.bridges.setdefault(key, Bridge(value, Feed((type_,), {}), once))
         return key
 
     def _gone(self) -> set[Operation]:
@@ -220,6 +219,27 @@ class StepChain(FedSteps):
         """Of tiles that TMA copies, and of bridges, by number."""
         return [*self.copied, *(bridge.feed for bridge in self.bridges.values())]
 
+    @property
+    def once(self) -> list[int]:
+        """The numbers of the feeds that are filled in front of the loop."""
+        return [n for n, bridge in enumerate(self.bridges.values(), len(self.copied)) if bridge.once]
+
+    def bring(self, at: Inserter, number: int, place: SSAValue, values: Values) -> None:
+        """Fill a bridge, by its number as a feed."""
+        bridge = list(self.bridges.values())[number - len(self.copied)]
+        value = values.get(bridge.value, bridge.value)
+
+        def fill(stage: Inserter, buffers: Sequence[SSAValue]) -> None:
+            stage.add(CopyOp.make(value, buffers[0]))
+            stage.add(FenceProxyOp.make(proxy="async.shared"))
+
+        bridge.feed.fill(at, place, fill)
+
+    def wait(self, at: Inserter, number: int, place: SSAValue) -> SSAValue:
+        """Wait for a stage of a feed: the token by which it is released."""
+        feed = self.feeds[number]
+        return at.value(ConsumerWaitOp.make(feed.pipe, place, results=[ConsumerTokenType(feed.types)]))
+
     def make(self) -> None:
         loop, outer, block = self.loop, self.outer, self.function.body.block
         start = loop if outer is None else outer
@@ -243,22 +263,36 @@ class StepChain(FedSteps):
 
     def _steps(self, at: Inserter, starts: Sequence[SSAValue]) -> tuple[dict[int, SSAValue], list[SSAValue]]:
         """All steps from places on: what the loop gives, by number, and the places behind them."""
-        loop = self.loop
-        body = Block(arg_types=[*(a.type for a in self.body.args), *(v.type for v in starts)])
+        loop, count, first = self.loop, len(self.feeds), len(self.copied)
+        numbers = [*range(count), *range(first, count)]  # of the feeds that the places are of
+        ends, held = list(starts), dict[int, SSAValue]()
+        for n in self.once:
+            self.bring(at, n, starts[count + n - first], {})
+            held[n] = self.wait(at, n, starts[n])
+        moving = [k for k, n in enumerate(numbers) if n not in held]
+        given = [starts[k] for k in moving]
+        body = Block(arg_types=[*(a.type for a in self.body.args), *(v.type for v in given)])
         each = Inserter(body, None, loop.location)
-        count = len(self.body.args)
-        step = _Step(self, each, dict(zip(self.body.args, body.args)), body.args[count:])
+        places = dict(zip(moving, body.args[len(self.body.args) :]))
+        reading = {n: places.get(n, starts[n]) for n in range(count)}
+        filling = {n: places[count + n - first] for n in range(first, count) if n not in held}
+        step = _Step(self, each, dict(zip(self.body.args, body.args)), reading, filling, held)
         step.run()
         last = self.body.last_op
         assert last is not None
-        given = [step.values.get(v, v) for v in last.operands]
-        feeds = (*self.feeds, *self.feeds[len(self.copied) :])
-        each.add(scf.YieldOp(*given, *(feed.next(each, place) for feed, place in zip(feeds, body.args[count:]))))
-        made = scf.ForOp(loop.lb, loop.ub, loop.step, [*loop.iter_args, *starts], body)
+        carried = [step.values.get(v, v) for v in last.operands]
+        each.add(scf.YieldOp(*carried, *(self.feeds[numbers[k]].next(each, place) for k, place in places.items())))
+        made = scf.ForOp(loop.lb, loop.ub, loop.step, [*loop.iter_args, *given], body)
         made.attributes.update(loop.attributes)
         at.add(made)
+        for token in held.values():
+            at.add(ConsumerReleaseOp.make(token))
         results: list[SSAValue] = list(made.results)
-        return dict(enumerate(results[: len(loop.results)])), results[len(loop.results) :]
+        for k, end in zip(moving, results[len(loop.results) :]):
+            ends[k] = end
+        for k in [k for k in range(len(ends)) if k not in moving]:
+            ends[k] = self.feeds[numbers[k]].next(at, ends[k])
+        return dict(enumerate(results[: len(loop.results)])), ends
 
 
 @dataclass(eq=False)
@@ -273,15 +307,21 @@ class _Group:
 class _Step:
     """A step of the consumers, as it is made: what stands for values of the loop's body, and what is under way."""
 
-    def __init__(self, chain: StepChain, at: Inserter, values: Values, places: Sequence[SSAValue]):
+    def __init__(
+        self, chain: StepChain, at: Inserter, values: Values, reading: Mapping[int, SSAValue],
+        filling: Mapping[int, SSAValue], held: Mapping[int, SSAValue],
+    ):  # fmt: skip
         self.chain, self.at, self.values = chain, at, values
-        self.places = list(places)
+        self.reading, self.filling = reading, filling
+        """Where consumers read feeds, and fill bridges, by the numbers of feeds."""
+        self.held = held
+        """Of stages that are held through all steps."""
         self.products = {product.op: product for product in chain.products}
         self.todo: list[Operation] = list(chain.ops)
         self.groups: list[_Group] = []
         self.tokens: dict[int, SSAValue] = {}
-        """Of stages that are held, by the numbers of feeds."""
-        self.filled = set[int]()
+        """Of the other stages that are held, by the numbers of feeds."""
+        self.filled = set(held)
         """Bridges that consumers have filled."""
         self.left = [self._reads(n) for n in range(len(chain.feeds))]
         """Products that have not ended and read a feed."""
@@ -375,10 +415,12 @@ class _Step:
 
     def _issue(self, product: StepProduct) -> None:
         """Issue a product within the turns of the stages that it reads."""
-        op, at, numbers = product.op, self.at, [n for n in (product.a, product.b) if n is not None]
-        for number in dict.fromkeys(numbers):
+        op, at, numbers = product.op, self.at, {n for n in (product.a, product.b) if n is not None}
+        for number in numbers - set(self.held):
             self._hold(number)
-        blocks = {number: Block(arg_types=self.chain.feeds[number].types) for number in dict.fromkeys(numbers)}
+        # Stages that are released stand around those that stay, so that their tokens are not within another region.
+        inwards = sorted(numbers, key=lambda n: (n in self.held, n))
+        blocks = {number: Block(arg_types=self.chain.feeds[number].types) for number in inwards}
         inner = at
         around = []
         for number, block in blocks.items():
@@ -396,15 +438,15 @@ class _Step:
             op.location,
         )  # fmt: skip
         for outer, number, block in reversed(around):
-            feed, place = self.chain.feeds[number], self._place(number)
+            feed, token = self.chain.feeds[number], self.held.get(number) or self.tokens[number]
             Inserter(block, None, at.location).add(PipelineYieldOp.make([result]))
             done = outer.add(
                 ConsumerReadOp.make(
-                    self.tokens[number], place, results=[ConsumerTokenType(feed.types), [c.type]],
+                    token, self.reading[number], results=[ConsumerTokenType(feed.types), [c.type]],
                     regions=[Region(block)],
                 )
             )  # fmt: skip
-            if outer is at:
+            if outer is at and number not in self.held:
                 self.tokens[number] = done.results[0]
             result = done.results[1]
         self.values[op.result] = result
@@ -413,34 +455,19 @@ class _Step:
     def _sum(self, value: SSAValue) -> SSAValue:
         return self.values.get(value, value)
 
-    def _place(self, number: int) -> SSAValue:
-        """Where consumers read a feed."""
-        bridge = number - len(self.chain.copied)
-        return self.places[number if bridge < 0 else len(self.chain.feeds) + bridge]
-
     def _hold(self, number: int) -> None:
         """Wait for a stage, if it is not held already."""
-        if number in self.tokens:
-            return
-        feed = self.chain.feeds[number]
-        held = ConsumerTokenType(feed.types)
-        self.tokens[number] = self.at.value(ConsumerWaitOp.make(feed.pipe, self._place(number), results=[held]))
+        if number not in self.tokens:
+            self.tokens[number] = self.chain.wait(self.at, number, self.reading[number])
 
     def _fill_ready(self) -> bool:
         """Fill the bridges whose tiles are there."""
         found = False
         for number, bridge in enumerate(self.chain.bridges.values(), len(self.chain.copied)):
-            if number in self.filled or not self._is_there(bridge.value):
-                continue
-            value = self.values.get(bridge.value, bridge.value)
-
-            def fill(stage: Inserter, buffers: Sequence[SSAValue], value: SSAValue = value) -> None:
-                stage.add(CopyOp.make(value, buffers[0]))
-                stage.add(FenceProxyOp.make(proxy="async.shared"))
-
-            bridge.feed.fill(self.at, self.places[number], fill)
-            self.filled.add(number)
-            found = True
+            if number not in self.filled and self._is_there(bridge.value):
+                self.chain.bring(self.at, number, self.filling[number], self.values)
+                self.filled.add(number)
+                found = True
         return found
 
     def _wait(self, count: int) -> None:

@@ -18,7 +18,7 @@ other could do all, so that neither waits for what the other one does later.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from xdsl.dialects.builtin import IntegerAttr, TensorType, i1
@@ -43,7 +43,6 @@ from libtile.dialects.nv_tileas.pipeline import (
 from libtile.dialects.nv_tileas.products import DotOp
 from libtile.dialects.nv_tileas.tensor_memory import DeallocTensorOp
 from libtile.dialects.nv_tileas.tiles import CopyOp
-from libtile.dialects.nv_tileas.tma import FenceProxyOp
 from libtile.dialects.nv_tileas.types import ConsumerTokenType, ProducerTokenType
 from libtile.ir.places import uses_of
 from libtile.ir.tile_form import shape_of
@@ -158,7 +157,7 @@ class TensorStepChain(StepChain):
         """What is done in a step, one after the other. Products come as early as they can, and results are taken when
         nothing else is left."""
         found = [_Event(take=s) for s in self.sums if s.carried is not None]
-        todo, filled = list(self.ops), set[int]()
+        todo, filled = list(self.ops), set(self.once)
         there = {s.last.result for s in self.sums if s.carried is not None}
         issued: list[StepProduct] = []
         by_op = {p.op: p for p in self.products}
@@ -253,12 +252,17 @@ class TensorStepChain(StepChain):
                 at.add(ProducerCommitOp.make(written, after_products=True))
                 place = at.value(IncIterOp.make(place, results=[place.type]))
             starts.append(place)
-        body = Block(arg_types=[number, *(place.type for place in starts)])
+        held = {n: self.wait(at, n, starts[n]) for n in self.once}
+        moving = [n for n in range(len(starts)) if n not in held]
+        given = [starts[n] for n in moving]
+        body = Block(arg_types=[number, *(place.type for place in given)])
         each = Inserter(body, None, at.location)
-        self._issue_step(each, list(body.args[1:]))
+        self._issue_step(each, list({**dict(enumerate(starts)), **dict(zip(moving, body.args[1:]))}.values()), held)
         following = [each.value(IncIterOp.make(place, results=[place.type])) for place in body.args[1:]]
         each.add(scf.YieldOp(*following))
-        at.add(scf.ForOp(zero, count, one, starts, body))
+        at.add(scf.ForOp(zero, count, one, given, body))
+        for token in held.values():
+            at.add(ConsumerReleaseOp.make(token, after_products=True))
         at.add(PipelineYieldOp.make())
 
     @staticmethod
@@ -274,8 +278,9 @@ class TensorStepChain(StepChain):
         inside.add(PipelineYieldOp.make())
         return at.value(ProducerWriteOp.make(token, place, results=[token.type, []], regions=[Region(stage)]))
 
-    def _issue_step(self, at: Inserter, places: Sequence[SSAValue]) -> None:
-        """The products of a step, from places of the feeds and of the sums on."""
+    def _issue_step(self, at: Inserter, places: Sequence[SSAValue], once: Mapping[int, SSAValue]) -> None:
+        """The products of a step, from places of the feeds and of the sums on; `once` are the tokens of stages that are
+        held through all steps."""
         feeds, sums = self.feeds, places[len(self.feeds) :]
         left = {n: sum((n == p.a) + (n == p.b) for p in self.products) for n in range(len(feeds))}
         tokens: dict[int, SSAValue] = {}
@@ -286,10 +291,9 @@ class TensorStepChain(StepChain):
             if sum_ not in held:
                 held[sum_] = self._acquire(at, sum_, place)
             for n in dict.fromkeys(n for n in (product.a, product.b) if n is not None):
-                if n not in tokens:
-                    wait = ConsumerWaitOp.make(feeds[n].pipe, places[n], results=[ConsumerTokenType(feeds[n].types)])
-                    tokens[n] = at.value(wait)
-            issue = partial(self._issue_one, product=product, tokens=tokens, places=places)
+                if n not in tokens and n not in once:
+                    tokens[n] = self.wait(at, n, places[n])
+            issue = partial(self._issue_one, product=product, tokens={**once, **tokens}, places=places)
             held[sum_] = self._write(at, sum_, held[sum_], place, issue)
             for number in (product.a, product.b):
                 if number is not None:
@@ -300,7 +304,7 @@ class TensorStepChain(StepChain):
                 at.add(ProducerCommitOp.make(held[sum_], after_products=True))
 
     def _issue_one(
-        self, at: Inserter, result: SSAValue, *, product: StepProduct, tokens: dict[int, SSAValue],
+        self, at: Inserter, result: SSAValue, *, product: StepProduct, tokens: Mapping[int, SSAValue],
         places: Sequence[SSAValue],
     ) -> None:  # fmt: skip
         """A product within the turns of the stages that it reads."""
@@ -324,8 +328,11 @@ class TensorStepChain(StepChain):
     # -- the warps that compute -------------------------------------------------------------------------------------
 
     def _compute(self, at: Inserter, count: SSAValue) -> None:
-        loop, bridges = self.loop, dict(enumerate(self.bridges.values(), len(self.copied)))
-        starts = [bridge.feed.start(at) for bridge in bridges.values()]
+        loop = self.loop
+        for n in self.once:
+            self.bring(at, n, self.feeds[n].start(at), {})
+        bridges = [n for n in range(len(self.copied), len(self.feeds)) if n not in self.once]
+        starts = [self.feeds[n].start(at) for n in bridges]
         kept_tokens: list[SSAValue] = []
         for sum_ in self.sums:
             place: SSAValue = sum_.place.start(at)
@@ -351,9 +358,7 @@ class TensorStepChain(StepChain):
             if event.compute is not None:
                 each.clone([event.compute], values)
             elif event.fill is not None:
-                bridge = bridges[event.fill]
-                value = values.get(bridge.value, bridge.value)
-                bridge.feed.fill(each, of_bridges[event.fill], partial(_store, value=value))
+                self.bring(each, event.fill, of_bridges[event.fill], values)
             elif event.give is not None:
                 self._give(each, event.give, of_sums[event.give], tokens[event.give], values)
             elif event.take is not None:
@@ -430,9 +435,3 @@ class TensorStepChain(StepChain):
         if loads:
             values[value] = done.results[1]
         return done.results[0]
-
-
-def _store(at: Inserter, buffers: Sequence[SSAValue], *, value: SSAValue) -> None:
-    """Bring a tile to a bridge."""
-    at.add(CopyOp.make(value, buffers[0]))
-    at.add(FenceProxyOp.make(proxy="async.shared"))

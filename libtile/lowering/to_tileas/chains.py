@@ -40,6 +40,11 @@ def chained_products(function: Operation | Region) -> frozenset[Operation]:
     return frozenset(chained)
 
 
+def products_fed_right(products: Iterable[DotOp]) -> frozenset[DotOp]:
+    """The products whose right operand is what others give, element by element."""
+    return frozenset(op for op in products if any(True for _ in _products_behind(op.b)))
+
+
 def _is_along_rows(reduction: ReduceOp) -> bool:
     return reduction.dim.value.data == len(shape_of(reduction.inputs[0].type)) - 1 > 0
 

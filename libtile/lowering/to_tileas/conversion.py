@@ -13,7 +13,7 @@ from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.ir.places import walk
 from libtile.lowering.legality import check
 from libtile.lowering.to_tileas.assignment import Assigner
-from libtile.lowering.to_tileas.chains import chained_products
+from libtile.lowering.to_tileas.chains import chained_products, products_fed_right
 from libtile.lowering.to_tileas.legality import STAGE, check_convertible
 from libtile.lowering.to_tileas.products import Products
 from libtile.targets import target
@@ -32,7 +32,9 @@ def convert_function(
     chained = chained_products(function)
     if whole_rows:
         chained = frozenset(op for op in walk(function) if isinstance(op, DotOp))
-    products = Products(target(spec.target), spec.num_warps, chained, in_tensor_memory, by_rows)
+    shared = [op for op in walk(function) if isinstance(op, DotOp) and (whole_rows or op in in_tensor_memory)]
+    bridged = products_fed_right(shared)
+    products = Products(target(spec.target), spec.num_warps, chained, in_tensor_memory, by_rows, bridged)
     assigner = Assigner(function, function.body, products)
     old = function.body.block
     types = [assigner.default_type(a.type) for a in old.args]

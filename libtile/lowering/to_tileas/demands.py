@@ -26,6 +26,9 @@ from libtile.lowering.to_tileas.products import Product, Products
 from libtile.lowering.to_tileas.stages import IN_PLACE, yielded
 from libtile.lowering.to_tileas.types import tile_shape
 
+RIGHT = 1
+"""Which operand of a product is the right one."""
+
 
 def source_layout(op: Unary, result: LinearLayout) -> LinearLayout | None:
     """The layout of an op's source that gives its result this layout without moving anything."""
@@ -145,8 +148,10 @@ class Demands:
                 self._want(op.source, source_layout(op, wanted))
 
     def _visit_dot(self, op: Product) -> None:
-        for operand, layout in zip(op.operands, self._products.operand_layouts(op)):
-            self._want(operand, layout)
+        for number, (operand, layout) in enumerate(zip(op.operands, self._products.operand_layouts(op))):
+            # What goes to shared memory stays as what it is computed of, of which each warp has a part.
+            if number != RIGHT or op not in self._products.bridged:
+                self._want(operand, layout)
 
     def _visit_scan(self, op: ScanOp) -> None:
         for operand, result in zip(op.inputs, op.outputs):

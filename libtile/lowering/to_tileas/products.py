@@ -38,8 +38,8 @@ def _shapes(op: Product) -> list[tuple[int, ...]]:
 
 
 class Products:
-    """Answers for one function: its target, its number of warps, which of its products are chained, and which have
-    their results in tensor memory."""
+    """Answers for one function: its target, its number of warps, which of its products are chained, which have
+    their results in tensor memory, and which read from shared memory what the kernel's warps computed of others."""
 
     def __init__(
         self,
@@ -48,12 +48,14 @@ class Products:
         chained: Collection[Operation] = (),
         in_tensor_memory: Collection[Operation] = (),
         by_rows: bool = False,
+        bridged: Collection[Operation] = (),
     ):
         self.gpu = gpu
         self.warps = warps
         self.chained = chained
         self.in_tensor_memory = in_tensor_memory
         self.by_rows = by_rows
+        self.bridged = bridged
         self._known: dict[Operation, DotLayouts] = {}
 
     def operand_layouts(self, op: Product) -> tuple[LinearLayout, ...]:

@@ -11,7 +11,7 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
-from cutile.models import attention, products, rows
+from cutile.models import attention, decoding, products, rows
 
 Array = npt.NDArray[Any]
 BF16, E4M3 = ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn
@@ -32,6 +32,11 @@ class Tiles:
 SMALL, FULL = Tiles(64, 64, 64, 64, 32), Tiles(128, 128, 128, 128, 64)
 
 
+def _whole(arg: Array | list[Array]) -> Array:
+    """An argument's elements: of a list of arrays those of one after the other."""
+    return np.concatenate([x.ravel() for x in arg]) if isinstance(arg, list) else arg
+
+
 @dataclass(frozen=True)
 class Problem:
     """A kernel, its grid and arguments, and for some arguments, by number, what they are afterwards, to a tolerance
@@ -45,7 +50,9 @@ class Problem:
 
     def error(self, args: tuple[Any, ...]) -> float:
         """How far results are from numpy's."""
-        return max(float(np.max(np.abs(args[n].astype(F64) - w) / (1 + np.abs(w)))) for n, w in self.wanted.items())
+        return max(
+            float(np.max(np.abs(_whole(args[n]).astype(F64) - w) / (1 + np.abs(w)))) for n, w in self.wanted.items()
+        )
 
 
 PROBLEMS: dict[str, Callable[[Tiles], Problem]] = {}
@@ -296,3 +303,38 @@ def adam(t: Tiles, rng: np.random.Generator) -> Problem:
     m1, v1 = 0.9 * m.astype(F64) + 0.1 * g.astype(F64), 0.99 * v.astype(F64) + 0.01 * g.astype(F64) ** 2
     wanted = {0: p.astype(F64) - 0.01 * m1 / (np.sqrt(v1) + 1e-8), 2: m1, 3: v1}
     return Problem(rows.adam, (4,), (p, g, m, v, 0.01, 0.9, 0.99, 1e-8, 256), wanted, 0.01)
+
+
+@_problem
+def decode_keys_first(t: Tiles, rng: np.random.Generator) -> Problem:
+    length, keys, turns = 11 * t.queries // 2 + 3, t.queries, 3
+    q = _random(rng, 2, 2, 16, t.d)
+    k, v = (_random(rng, 2, 2, length, t.d) for _ in range(2))
+    s = _scores(q, k) * 0.1 * np.log(2)
+    parts = [slice(0, turns * keys), slice(turns * keys, length)]
+    out = np.stack([_softmax(s[..., p]) @ v[:, :, p].astype(F64) for p in parts], 2)
+    logs = np.stack([np.log2(np.exp(s[..., p]).sum(-1)) for p in parts], 2)
+    empty = (np.zeros(x.shape, np.float32) for x in (out, logs))
+    args = (q, k, v, *empty, 0.1, length, 16, keys, t.d, turns)
+    return Problem(decoding.decode_keys_first, (2, 2, 2), args, {3: out, 4: logs}, 0.01)
+
+
+@_problem
+def mla_decode(t: Tiles, rng: np.random.Generator) -> Problem:
+    d, more, keys = 4 * t.d, 64, t.queries
+    length = 4 * keys - 5
+    q, q_more = _random(rng, 1, 32, d, scale=0.2), _random(rng, 1, 32, more)
+    kv, k_more = _random(rng, 1, length, d), _random(rng, 1, length, more)
+    s = (_scores(q, kv) + _scores(q_more, k_more)) * 0.1 * np.log(2)
+    logs = np.log2(np.exp(s).sum(-1))
+    args = (q, q_more, kv, k_more, np.zeros_like(q), np.zeros(logs.shape, np.float32), 0.1, length, 16, keys, d, more)
+    return Problem(decoding.mla_decode, (2, 1), args, {4: _softmax(s) @ kv.astype(F64), 5: logs}, 0.01)
+
+
+@_problem
+def group_gemm(t: Tiles, rng: np.random.Generator) -> Problem:
+    sizes = [(2 * t.m - 8, t.n + 8, 3 * t.k - 8), (t.m + 8, 2 * t.n, 2 * t.k), (24, 3 * t.n - 8, 4 * t.k)]
+    a, b = [_random(rng, m, k) for m, _, k in sizes], [_random(rng, k, n) for _, n, k in sizes]
+    c = [np.zeros((m, n), np.float16) for m, n, _ in sizes]
+    wanted = {2: np.concatenate([(x.astype(F64) @ y.astype(F64)).ravel() for x, y in zip(a, b)])}
+    return Problem(products.group_gemm, (4,), (a, b, c, t.m, t.n, t.k, 4), wanted, 0.05)

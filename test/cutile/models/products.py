@@ -154,3 +154,24 @@ def batched3(A, B, C, b: Size, tm: Size, tn: Size, tk: Size):
         y = ct.load(B, index=(z, k, j), shape=(b, tk, tn), padding_mode=ct.PaddingMode.ZERO)
         acc = ct.mma(x, y, acc)
     ct.store(C, index=(z, i, j), tile=ct.astype(acc, C.dtype))
+
+
+@ct.kernel
+def group_gemm(As, Bs, Cs, tm: Size, tn: Size, tk: Size, blocks: Size):
+    """Products of several pairs of matrices, each of a size of its own: blocks go through the tiles of all of them."""
+    tile = ct.bid(0)
+    before = 0
+    for g in range(len(As)):
+        a_all, b_all, c_all = As[g], Bs[g], Cs[g]
+        wide = ct.num_tiles(b_all, 1, (tk, tn))
+        tiles = ct.num_tiles(a_all, 0, (tm, tk)) * wide
+        while tile >= before and tile < before + tiles:
+            i, j = (tile - before) // wide, (tile - before) % wide
+            acc = ct.full((tm, tn), 0.0, dtype=ct.float32)
+            for k in range(ct.num_tiles(a_all, 1, (tm, tk))):
+                a = ct.load(a_all, (i, k), shape=(tm, tk), padding_mode=ct.PaddingMode.ZERO)
+                b = ct.load(b_all, (k, j), shape=(tk, tn), padding_mode=ct.PaddingMode.ZERO)
+                acc = ct.mma(a, b, acc)
+            ct.store(c_all, (i, j), tile=ct.astype(acc, c_all.dtype))
+            tile += blocks
+        before += tiles
