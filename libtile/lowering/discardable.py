@@ -16,7 +16,7 @@ from libtile.dialects.nv_tileaa.pointers import MakeMemRefOp
 from libtile.dialects.nv_tileas import async_products, products, tensor_memory, tiles
 from libtile.dialects.nv_tileas import memory as tileas_memory
 from libtile.dialects.nv_tileas import tma as async_memory
-from libtile.dialects.nv_tileas.pipeline import AgentSwitchOp, CreatePipelineOp
+from libtile.dialects.nv_tileas.pipeline import AgentSwitchOp, CreatePipelineOp, ProducerCommitOp
 
 Classes = tuple[type[Operation], ...]
 
@@ -78,6 +78,9 @@ DECISIONS: dict[str, Classes] = {
     "shared_offset": (CreatePipelineOp, tiles.AllocTensorOp, async_memory.CreateMBarrierOp),
     "barriers_offset": (CreatePipelineOp,),
     "drawing_offset": (CreatePipelineOp,),
+    **dict.fromkeys(("full_arrivals", "empty_arrivals", "by_threads"), (CreatePipelineOp,)),
+    "expected_bytes": (ProducerCommitOp,),
+    "counted": (async_memory.TiledTmaLoadOp,),
     "shared_bytes": (FuncOp,),
     "shared_alignment": (FuncOp,),
     "exchanges": (Operation,),

@@ -88,6 +88,7 @@ STEPS: tuple[tuple[str, str], ...] = (
     ("tileas-allocate-tensor-memory", "0123"),
     ("tileas-allocate-shared-memory", "0123"),
     ("tileas-insert-shared-barriers", "0123"),
+    ("tileas-count-arrivals", "0123"),
     ("tileas-select-copies", "0123"),
     ("tileas-insert-fences", "0123"),
 )

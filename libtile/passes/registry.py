@@ -106,6 +106,7 @@ PASSES: dict[str, Entry] = {
     "tileas-insert-shared-barriers": Entry(
         "libtile.lowering.tileas.shared_barriers:InsertSharedBarriersPass", INNER, required=True
     ),
+    "tileas-count-arrivals": Entry("libtile.lowering.tileas.count_arrivals:CountArrivalsPass", INNER, required=True),
     "tileas-insert-barriers": Entry("libtile.lowering.tileas.barriers:InsertBarriersPass", INNER, required=True),
     "tileas-insert-fences": Entry("libtile.lowering.tileas.fences:InsertFencesPass", INNER, required=True),
     "tileas-generate-schedule": Entry("libtile.lowering.tileas.schedule:GenerateSchedulePass", INNER),

@@ -68,6 +68,7 @@ ALLOWED: dict[str, set[str]] = {
     },
     # attributes of the IR, and what they say about bytes
     "libtile.lowering.tileas.allocate_tensor_memory": {"COLUMNS", "OFFSET"},
+    "libtile.lowering.tileas.count_arrivals": {"BY_THREADS", "COUNTED", "EMPTY", "EXPECTED", "FULL", "copied_bytes"},
     "libtile.lowering.tileas.fences": {"ACQUIRES", "INSTRUCTION_SEMANTIC", "RELEASES", "instruction_semantic"},
     "libtile.lowering.tileas.select_copies": {"offset_bits", "vector_of"},
     "libtile.lowering.tileas.shared_check": {"check_shared_memory"},

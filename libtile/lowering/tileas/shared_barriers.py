@@ -14,6 +14,8 @@ it. It is an op, or, for the exchanges of an op, the mark `meet` on the exchange
     copy                writes or reads a buffer
     wait                a buffer that a copy to global memory reads, which the thread has waited for that began it
     drawing a turn      writes what one thread has drawn, meets, and reads it
+    a pipeline is made  writes its barrier objects, which all threads have to see before the first turn. Where there is
+                        TMA, a fence in front of that barrier has copies see what threads have exchanged before
     barrier             ends everything
 
 Agents wait for barrier objects at their turns, so that there is nothing to meet for; only where a pipeline is drained
@@ -45,9 +47,10 @@ from libtile.dialects.nv_tileas.pipeline import (
     ProducerWriteOp,
     WaitOp,
 )
-from libtile.dialects.nv_tileas.tiles import BarrierOp, CopyOp, ReinterpretOp
+from libtile.dialects.nv_tileas.tiles import BarrierOp, ClusterBarrierOp, CopyOp, ReinterpretOp
 from libtile.dialects.nv_tileas.tma import (
     CreateMBarrierOp,
+    FenceProxyOp,
     InvalidateMBarrierOp,
     MBarrierArriveOp,
     MBarrierWaitOp,
@@ -80,7 +83,7 @@ from libtile.targets import target
 KNOWN = (
     *LOOPS, scf.IfOp, BarrierOp, AgentSwitchOp, CreatePipelineOp, ProducerAcquireOp, ConsumerWaitOp, ProducerWriteOp,
     ConsumerReadOp, ConsumerReleaseOp, TmaStore, TmaLoad, ProduceOneOp, ConsumeOneOp, CopyOp, CreateMBarrierOp,
-    MBarrierArriveOp, MBarrierWaitOp, InvalidateMBarrierOp, CreateIteratorOp, WaitOp,
+    MBarrierArriveOp, MBarrierWaitOp, InvalidateMBarrierOp, CreateIteratorOp, WaitOp, ClusterBarrierOp, FenceProxyOp,
 )  # fmt: skip
 """The classes of ops that `_known` tells apart."""
 
@@ -98,6 +101,10 @@ class InsertSharedBarriersPass(ModulePass):
                 insert_shared_barriers(inner)
 
 
+ASYNC_SHARED = "async.shared"
+"""The proxy by which copies and products read and write shared memory."""
+
+
 @dataclass(frozen=True)
 class Span:
     """Bytes of shared memory, and the pipeline whose stages they are, if they are one's."""
@@ -112,13 +119,15 @@ class Span:
 
 @dataclass(frozen=True)
 class Open:
-    """What was read and written since the last barrier."""
+    """What was read and written since the last barrier, and whether pipelines are among what was made since the last
+    fence between proxies."""
 
     reads: frozenset[Span] = frozenset()
     writes: frozenset[Span] = frozenset()
+    made: bool = False
 
     def __or__(self, other: Open) -> Open:
-        return Open(self.reads | other.reads, self.writes | other.writes)
+        return Open(self.reads | other.reads, self.writes | other.writes, self.made or other.made)
 
     def read(self, span: Span) -> Open:
         return replace(self, reads=self.reads | {span})
@@ -144,7 +153,7 @@ class Needed:
         return self.count <= other.count and self.meetings <= other.meetings
 
 
-def barriers_needed(function: Operation) -> Needed:
+def barriers_needed(function: FuncOp) -> Needed:
     """The barriers that `insert_shared_barriers` would insert. LoweringError where it is not known what lies where."""
     analysis = _Analysis(function)
     analysis.run()
@@ -159,7 +168,7 @@ def _loops_around(op: Operation) -> int:
     return count
 
 
-def places_of_shared_barriers(function: Operation) -> list[Operation]:
+def places_of_shared_barriers(function: FuncOp) -> list[Operation]:
     """The ops of a function in front of which, or of whose exchanges, a barrier is missing."""
     analysis = _Analysis(function)
     analysis.run()
@@ -168,13 +177,16 @@ def places_of_shared_barriers(function: Operation) -> list[Operation]:
     return [*places, *analysis.meets]
 
 
-def insert_shared_barriers(function: Operation) -> int:
+def insert_shared_barriers(function: FuncOp) -> int:
     """Insert the barriers of a function and mark its exchanges; returns how many there are more."""
     analysis = _Analysis(function)
     analysis.run()
-    for op in analysis.places:
+    for op in {**analysis.places, **analysis.fences}:
         assert op.parent is not None
-        op.parent.insert_op_before(BarrierOp.make(location=op.location), op)
+        if op in analysis.fences:
+            op.parent.insert_op_before(FenceProxyOp.make(proxy=ASYNC_SHARED, location=op.location), op)
+        if op in analysis.places:
+            op.parent.insert_op_before(BarrierOp.make(location=op.location), op)
     for op, numbers in analysis.meets.items():
         given = op.attributes[EXCHANGES]
         assert isinstance(given, ExchangesAttr)
@@ -184,11 +196,15 @@ def insert_shared_barriers(function: Operation) -> int:
 
 
 class _Analysis:
-    """Which barriers there must be: `places`, before these ops, and `meets`, before these exchanges of ops."""
+    """Which barriers there must be: `places`, before these ops, and `meets`, before these exchanges of ops; `fences`:
+    before these ops, in front of the barrier that stands there or that they are."""
 
-    def __init__(self, function: Operation):
+    def __init__(self, function: FuncOp):
         self.function = function
+        spec = function.kernel_spec
+        self.by_proxies = spec is not None and spec.target is not None and target(spec.target).has("tma")
         self.places: dict[Operation, None] = {}
+        self.fences: dict[Operation, None] = {}
         self.meets: dict[Operation, set[int]] = {}
         self._begins: dict[Operation, Open] = {}
         self._grown = False
@@ -202,6 +218,7 @@ class _Analysis:
         while self._grown:
             self._grown = False
             self.places.clear()
+            self.fences.clear()
             self.meets.clear()
             self._block(self.function.regions[0].block, _NOTHING)
 
@@ -222,8 +239,10 @@ class _Analysis:
             case scf.IfOp():
                 ends = [self._block(r.block, now) if r.blocks else now for r in op.regions]
                 return ends[0] | ends[1]
-            case BarrierOp():
-                return now if op.num_warps is not None else _NOTHING
+            case BarrierOp() | ClusterBarrierOp():
+                return now if isinstance(op, BarrierOp) and op.num_warps is not None else self._met(op, now)
+            case FenceProxyOp():
+                return replace(now, made=now.made and op.proxy.data not in (ASYNC_SHARED, "async"))
             case AgentSwitchOp():
                 # Agents meet on their own, and what lies between two of them is up to barrier objects: what was open
                 # before they part ends there, where all threads can still meet.
@@ -231,20 +250,20 @@ class _Analysis:
                 ends = [self._block(r.block, now) for r in op.regions]
                 return Open(frozenset().union(*(e.reads for e in ends)), frozenset().union(*(e.writes for e in ends)))
             case CreatePipelineOp(pipeline=made) if _has_barriers(made.type):
-                # The objects are written at once, and behind that all threads meet, before anything fills a stage.
-                self._before(op, now, any(s.meets(o) for o in _objects_of(op) for s in (*now.reads, *now.writes)))
-                return _NOTHING
+                objects = _objects_of(op)
+                now = self._before(op, now, any(s.meets(o) for o in objects for s in (*now.reads, *now.writes)))
+                return Open(now.reads, now.writes.union(objects), made=self.by_proxies)
             case CreateIteratorOp() if op.drawn is not None:
                 return self._draw(op, now)
             case ConsumerWaitOp() if _has_barriers(op.iterator.type):
-                owner = op.pipeline.owner
+                now, owner = self._begins_turn(op, now), op.pipeline.owner
                 drained = isinstance(owner, CreatePipelineOp) and DRAINED in owner.attributes
                 return now.read(span_of(op.pipeline)) if drained else now
             case ProducerAcquireOp() if _has_barriers(op.iterator.type):
-                return now
+                return self._begins_turn(op, now)
             case ConsumerReleaseOp():
                 # Products may have read stages until here, behind a barrier that came behind the wait for a stage.
-                return Open(now.reads | self._drained_by(op), now.writes)
+                return replace(now, reads=now.reads | self._drained_by(op))
             case ProducerWriteOp() | ConsumerReadOp() if _has_barriers(op.iterator.type):
                 return self._block(op.body.block, now)
             case TmaStore():
@@ -262,8 +281,8 @@ class _Analysis:
                 return self._before(op, now, any(s.meets(span) for s in (*now.reads, *now.writes)))
             case CreateMBarrierOp(result=made):
                 span = span_of(made)
-                self._before(op, now, any(s.meets(span) for s in (*now.reads, *now.writes)))
-                return _NOTHING  # behind it all that run it have met
+                now = self._before(op, now, any(s.meets(span) for s in (*now.reads, *now.writes)))
+                return self._met(op, now)  # behind it all that run it have met
             case MBarrierWaitOp():
                 return now.read(_object(op))
             case MBarrierArriveOp():
@@ -273,7 +292,7 @@ class _Analysis:
                 return self._before(op, now, True).written(_object(op))
             case WaitOp():
                 # Only who began a copy waits for it, so that others meet behind that.
-                return Open(now.reads | frozenset(map(span_of, self._stored(op))), now.writes)
+                return replace(now, reads=now.reads | frozenset(map(span_of, self._stored(op))))
             case ProducerAcquireOp():
                 ring = _stage(op)
                 others = (s for s in now.writes if s.ring is not ring.ring)
@@ -318,8 +337,8 @@ class _Analysis:
         if is_elected(op):
             return now
         words = _words(op)
-        self._before(op, now, any(s.meets(words) for s in (*now.reads, *now.writes)))
-        return _NOTHING.read(words)
+        now = self._before(op, now, any(s.meets(words) for s in (*now.reads, *now.writes)))
+        return self._met(op, now).read(words)
 
     def _other(self, op: Operation, now: Open) -> Open:
         """Any other op, which may exchange elements."""
@@ -333,8 +352,21 @@ class _Analysis:
     def _before(self, op: Operation, now: Open, needed: bool) -> Open:
         if needed and not is_elected(op):
             self.places[op] = None
-            return _NOTHING
+            return self._met(op, now)
         return now
+
+    def _met(self, op: Operation, now: Open) -> Open:
+        """All threads meet at an op, or in front of it."""
+        if now.made:
+            self.fences[op] = None
+        return _NOTHING
+
+    def _begins_turn(self, op: ProducerAcquireOp | ConsumerWaitOp, now: Open) -> Open:
+        """The first turn of a pipeline comes behind the barrier that shows its barrier objects."""
+        owner = op.pipeline.owner
+        if not isinstance(owner, CreatePipelineOp):
+            return now
+        return self._before(op, now, any(s.meets(o) for o in _objects_of(owner) for s in now.writes))
 
     def _copy(self, op: CopyOp, now: Open) -> Open:
         if _is_shared(op.source) and not _in_turn(op.source):
@@ -351,7 +383,7 @@ class _Analysis:
             span = Span(offset, offset + size)
             if not meet and any(s.meets(span) for s in (*now.reads, *now.writes)):
                 self.meets.setdefault(op, set()).add(number)
-            now = _NOTHING.read(span)
+            now = self._met(op, now).read(span)
         return now
 
     def _loop(self, op: scf.ForOp | scf.WhileOp, now: Open) -> Open:

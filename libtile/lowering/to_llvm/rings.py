@@ -11,40 +11,34 @@ A stage has a `full` and an `empty` barrier object. An iterator is a stage and t
 
 Where CTAs of a cluster fill each other's stages, a consumer's threads arrive at the `empty` one of each of them.
 
-One thread arrives for each warp, or for an agent whose region one thread runs; the barrier objects count these. Where
-a turn may copy with cp.async, each thread arrives once more, when its copies are done. In a pair of CTAs, arrivals are
-at the leader's barrier objects, of warps from both; the end of products arrives at those of both.
+Who arrives, and how often, is counted by `tileas-count-arrivals`. In a pair of CTAs, arrivals are at the leader's
+barrier objects; the end of products arrives at those of both.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Operation, SSAValue
 
-from libtile.codegen import agents, clusters, mbarrier, tcgen05, tma
+from libtile.codegen import agents, clusters, mbarrier, tcgen05
 from libtile.codegen.builder import SharedBuffer, Value, integer
 from libtile.codegen.llvm_types import I1, I32, StructType
 from libtile.dialects import scf
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileas.pipeline import (
-    AgentSwitchOp,
-    ConsumerWaitOp,
     CreateIteratorOp,
     CreatePipelineOp,
     IncIterOp,
-    ProducerAcquireOp,
     ProducerCommitOp,
-    ProducerWriteOp,
 )
-from libtile.dialects.nv_tileas.tma import LoadOp, TiledLoadOp, TiledTmaLoadOp, TmaLoad, TmaOp
-from libtile.dialects.nv_tileas.types import BufferType, PipelineIteratorType, PipelineType
+from libtile.dialects.nv_tileas.types import PipelineIteratorType, PipelineType
 from libtile.ir.places import walk
 from libtile.ir.tile_form import integer_of
-from libtile.lowering.agents import agent_of
 from libtile.lowering.errors import unsupported
+from libtile.lowering.tileas.count_arrivals import BY_THREADS, EMPTY, EXPECTED, FULL
 from libtile.lowering.tileas.shared_memory import (
     MOST_AGENTS,
     STAGE_BARRIER_BYTES,
@@ -52,7 +46,6 @@ from libtile.lowering.tileas.shared_memory import (
     drawing_bytes,
     drawing_word,
     drawn_sides,
-    tile_bytes,
 )
 from libtile.lowering.tileas.storage_lives import BARRIERS, DRAWING
 from libtile.lowering.to_llvm.emitter import Emitter
@@ -61,22 +54,20 @@ from libtile.support.records import replace
 
 
 def make(e: Emitter, op: CreatePipelineOp, ring: Ring) -> Ring:
-    """The ring with barrier objects, which the CTA sees from here on."""
+    """The ring with barrier objects, which the CTA sees behind a barrier."""
     b = e.b
     if not b.target.has("mbarrier"):
         raise unsupported(op, "has barrier objects", b.target.name)
     if op.parent_op() is not None and not isinstance(op.parent_op(), FuncOp):
         raise unsupported(op, "has barrier objects, and is not made by the function itself", b.target.name)
-    _check_consumers(e, op)
-    copies = any(isinstance(copy, LoadOp | TiledLoadOp) for write in _writes(op) for copy in walk(write))
     drawn, type_ = drawn_sides(op), op.pipeline.type
     assert isinstance(type_, PipelineType)
     made = replace(
-        ring, barriers=place(e, op, BARRIERS, ring.stages * STAGE_BARRIER_BYTES), copies=copies,
+        ring, barriers=place(e, op, BARRIERS, ring.stages * STAGE_BARRIER_BYTES), copies=BY_THREADS in op.attributes,
         ctas=integer_of(op.ctas, 1), drawing=place(e, op, DRAWING, drawing_bytes(type_)) if drawn else None,
     )  # fmt: skip
     stages = [integer(I32, n) for n in range(ring.stages)]
-    arriving, leaving = _arrivals(e, op, ProducerAcquireOp, copies), _arrivals(e, op, ConsumerWaitOp) * made.ctas
+    arriving, leaving = (_counted(e, op, attribute) for attribute in (FULL, EMPTY))
     barriers = [(full(e, made, s), arriving) for s in stages] + [(empty(e, made, s), leaving) for s in stages]
     mbarrier.initialize(b, barriers)
     if made.drawing is not None:
@@ -84,18 +75,24 @@ def make(e: Emitter, op: CreatePipelineOp, ring: Ring) -> Ring:
             for side in sorted(drawn, key=counter_word):
                 counter = b.shared_pointer(made.drawing, integer(I32, counter_word(side)))
                 b.line(f"store i32 0, {counter.typed}, align 4")
-    if b.target.has("tma"):
-        tma.fence_async_shared(b)  # the stages may lie where threads have exchanged elements
-    b.barrier()
     return made
 
 
 def place(e: Emitter, op: Operation, attribute: str, size: int) -> SharedBuffer:
     """Bytes of shared memory of an op, which says in an attribute where they begin; LoweringError without it."""
+    return SharedBuffer(_given(e, op, attribute, "tileas-allocate-shared-memory"), size)
+
+
+def _counted(e: Emitter, op: CreatePipelineOp, attribute: str) -> int:
+    return _given(e, op, attribute, "tileas-count-arrivals")
+
+
+def _given(e: Emitter, op: Operation, attribute: str, by: str) -> int:
+    """What a pass has written down on an op; LoweringError where it has not."""
     given = op.attributes.get(attribute)
     if not isinstance(given, IntegerAttr):
-        raise unsupported(op, f"has no '{attribute}', which tileas-allocate-shared-memory gives it", e.b.target.name)
-    return SharedBuffer(given.value.data, size)
+        raise unsupported(op, f"has no '{attribute}', which {by} gives it", e.b.target.name)
+    return given.value.data
 
 
 def draw(e: Emitter, op: CreateIteratorOp, ring: Ring) -> Place:
@@ -150,58 +147,6 @@ def _place_of(e: Emitter, ring: Ring, turn: Value) -> Place:
     stages = integer(I32, ring.stages)
     round_ = e.b.binary("udiv", turn, stages)
     return Place(e.b.binary("urem", turn, stages), e.b.and_(round_, integer(I32, 1)))
-
-
-def _check_consumers(e: Emitter, op: CreatePipelineOp) -> None:
-    """LoweringError for a pipeline one of whose consumers never comes, so that no stage is ever free again."""
-    waits = [use.operation for use in op.pipeline.uses if isinstance(use.operation, ConsumerWaitOp)]
-    there = {integer_of(wait.consumer_idx) for wait in waits}
-    assert isinstance(op.pipeline.type, PipelineType)
-    missing = [str(n) for n in range(op.pipeline.type.consumers) if n not in there]
-    if waits and missing:
-        raise unsupported(op, f"is never read by its consumer {', '.join(missing)}", e.b.target.name)
-
-
-def _writes(op: Operation) -> Iterator[Operation]:
-    """The ops in whose regions the stages of a pipeline are filled."""
-    for use in op.results[0].uses:
-        if isinstance(use.operation, ProducerAcquireOp):
-            yield from (of.operation for of in use.operation.token.uses if isinstance(of.operation, ProducerWriteOp))
-
-
-def _arrivals(e: Emitter, op: Operation, begins: type[ProducerAcquireOp | ConsumerWaitOp], copies: bool = False) -> int:
-    """How many times threads arrive in a turn of a side of a pipeline, whose turns begin with an op of this class: one
-    of each warp, and with `copies` each thread as well. A consumer that is two consumers does it twice."""
-    lanes = 1 + (e.b.target.warp_size if copies else 0)
-    sides: dict[tuple[Operation | None, int, int], int] = {}
-    for use in op.results[0].uses:
-        turn = use.operation
-        if isinstance(turn, begins):
-            switch, number = agent_of(turn)
-            consumer = integer_of(turn.consumer_idx) if isinstance(turn, ConsumerWaitOp) else 0
-            if not isinstance(switch, AgentSwitchOp):
-                sides[None, 0, consumer] = e.b.threads // e.b.target.warp_size * lanes
-            else:
-                # Of a pair of CTAs, the one thread of an agent acts in the leader only.
-                alone, ctas = switch.elected[number], 2 if _is_of_pair(op) else 1
-                sides[switch, number, consumer] = 1 + copies if alone else switch.warps[number] * lanes * ctas
-    agents_ = {switch for switch, _, _ in sides}
-    if len(agents_) > 1 and None in agents_:
-        raise unsupported(op, "is used by agents, and outside of them on the same side", e.b.target.name)
-    drawn = {side or 0 for side in drawn_sides(op) if (side is None) is (begins is ProducerAcquireOp)}
-    arriving = 0
-    for consumer in sorted({consumer for _, _, consumer in sides}):
-        counts = [count for (_, _, of), count in sides.items() if of == consumer]
-        if consumer in drawn and len({*counts}) > 1:
-            what = "produced for" if begins is ProducerAcquireOp else "consumed"
-            problem = f"is {what} by agents of different numbers of warps, and all turns are alike"
-            raise unsupported(op, problem, e.b.target.name)
-        arriving += counts[0] if consumer in drawn else sum(counts)
-    return max(arriving, 1)
-
-
-def _is_of_pair(op: Operation) -> bool:
-    return isinstance(op, CreatePipelineOp) and op.pair is not None
 
 
 def _barrier(e: Emitter, ring: Ring, number: Value) -> Value:
@@ -301,47 +246,12 @@ def _begin(e: Emitter, ring: Ring, place: Place) -> Turn:
     return Turn(ring, place.stage)
 
 
-def counted_write(load: TmaLoad) -> ProducerWriteOp | None:
-    """The op in whose region a load fills a stage whose commit says how many bytes it copies, where it is one thread
-    that copies and commits: the load stands in the region itself, and its turn ends in the same block."""
-    write, buffer = load.parent_op(), load.group("buffer")[0]
-    if not isinstance(write, ProducerWriteOp) or load.mbarrier is not None or buffer.owner is not load.parent:
-        return None
-    token = write.handed_on
-    while token.has_one_use():
-        user = next(iter(token.uses)).operation
-        if user.parent is not write.parent:
-            return None
-        if isinstance(user, ProducerCommitOp):
-            return write if user.after_products is None else None
-        if not isinstance(user, ProducerWriteOp):
-            return None
-        token = user.handed_on
-    return None
-
-
-def _bytes_of_turn(op: ProducerCommitOp) -> int:
-    """The bytes of all loads of a turn that its commit counts."""
-    token, count = op.token, 0
-    while isinstance(write := token.owner, ProducerWriteOp):
-        loads = [load for load in write.body.block.ops if isinstance(load, TiledTmaLoadOp)]
-        count += sum(copied_bytes(load) for load in loads if counted_write(load) is write)
-        token = write.token
-    return count
-
-
-def copied_bytes(op: TmaOp) -> int:
-    """The bytes of the tile that a copy moves."""
-    type_ = op.group("buffer")[0].type
-    assert isinstance(type_, BufferType)
-    return tile_bytes(type_)
-
-
 def commit(e: Emitter, ring: Ring, stage: Value, op: ProducerCommitOp) -> None:
     if ring.copies:
         mbarrier.arrive_with_copies(e.b, full(e, ring, stage))
-    expected = _bytes_of_turn(op) if e.one_thread else 0
-    _end(e, ring, full(e, ring, stage), op.after_products is not None, expected=expected)
+    expected = op.attributes.get(EXPECTED)
+    count = expected.value.data if isinstance(expected, IntegerAttr) else 0
+    _end(e, ring, full(e, ring, stage), op.after_products is not None, expected=count)
 
 
 def release(e: Emitter, ring: Ring, stage: Value, *, after_products: bool = False) -> None:

@@ -31,9 +31,10 @@ from libtile.dialects.nv_tileas.types import BufferType
 from libtile.ir.tile_form import integer_of
 from libtile.lowering.errors import unsupported
 from libtile.lowering.split_over_ctas import CTAS
+from libtile.lowering.tileas.count_arrivals import COUNTED, copied_bytes
 from libtile.lowering.tileas.shared_memory import tile_bytes
 from libtile.lowering.tileas.storage_lives import OFFSET
-from libtile.lowering.to_llvm import rings, tensor_memory
+from libtile.lowering.to_llvm import tensor_memory
 from libtile.lowering.to_llvm.agents import acting_thread
 from libtile.lowering.to_llvm.barrier_objects import held_barrier
 from libtile.lowering.to_llvm.descriptors import fence_descriptors
@@ -64,10 +65,9 @@ def _load(e: Emitter, op: TiledTmaLoadOp) -> None:
     coordinates = [coordinate(e, e.scalar(v)) for v in op.group("indices")]
     barrier, nbytes = counting_barrier(e, op, buffer)
     ctas = integer_of(op.num_multicast, 1) if op.multicast is not None else 1
-    alone = e.one_thread
     with acting_thread(e):
         # An arrival at an object of the program's own says what it is to expect, and one thread's at a stage's.
-        if op.mbarrier is None and not (rings.counted_write(op) is not None and alone):
+        if op.mbarrier is None and COUNTED not in op.attributes:
             # In a pair the leader's barrier object counts what both CTAs copy.
             with clusters.leader(e.b) if buffer.pair else nullcontext():
                 mbarrier.expect_bytes(e.b, barrier, nbytes * (2 if buffer.pair else 1))
@@ -129,7 +129,7 @@ def counting_barrier(e: Emitter, op: TmaLoad, buffer: Buffer) -> tuple[Value, in
     barrier = buffer.barrier if op.mbarrier is None else held_barrier(e, op, op.mbarrier)
     if barrier is None:
         raise unsupported(op, "copies to a buffer that no barrier object counts for", e.b.target.name)
-    nbytes = rings.copied_bytes(op)
+    nbytes = copied_bytes(op)
     if (count := integer_of(op.tx_count, nbytes)) != nbytes:
         raise unsupported(op, f"says that it copies {count} bytes, which are {nbytes}", e.b.target.name)
     return barrier, nbytes

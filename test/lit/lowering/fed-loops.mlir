@@ -1,6 +1,6 @@
 // A loop whose product reads registers is fed by a producer agent that copies by TMA; the product is cut along k.
 // RUN: cuda-tile-opt --convert-cuda-tile-to-tileaa=gpu-name=sm_120 --convert-tileaa-to-tileas=for-agents=true --tileas-specialize %s | FileCheck %s
-// RUN: cuda-tile-opt --convert-cuda-tile-to-tileaa=gpu-name=sm_120 --convert-tileaa-to-tileas=for-agents=true --tileas-specialize --tileas-insert-barriers --tileas-select-collectives --tileas-materialize-convert-layout --tileas-allocate-shared-memory --tileas-insert-shared-barriers %s | FileCheck --check-prefix=SHARED %s
+// RUN: cuda-tile-opt --convert-cuda-tile-to-tileaa=gpu-name=sm_120 --convert-tileaa-to-tileas=for-agents=true --tileas-specialize --tileas-insert-barriers --tileas-select-collectives --tileas-materialize-convert-layout --tileas-allocate-shared-memory --tileas-insert-shared-barriers --tileas-count-arrivals %s | FileCheck --check-prefix=SHARED %s
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 cuda_tile.module @kernels {
@@ -25,9 +25,17 @@ cuda_tile.module @kernels {
   // CHECK-COUNT-2: nv_tileas.async.tiled_tma_load
   // CHECK: nv_tileas.async.pipeline.producer_commit
 
-  // The conversion for the store goes through the stages, behind a barrier that ends their reads.
-  // SHARED: nv_tileas.async.pipeline.create_pipeline {alignment = 1024, barriers_offset = 65536, drained, shared_offset = 0}
+  // The four warps of the consumer leave a stage, and the producer's one thread fills it, with two copies of 8 KB. All
+  // threads meet where the barrier objects are there. The conversion for the store goes through the stages, behind a
+  // barrier that ends their reads.
+  // SHARED: nv_tileas.async.pipeline.create_pipeline {alignment = 1024, barriers_offset = 65536, drained, empty_arrivals = 4 : i32, full_arrivals = 1 : i32, shared_offset = 0}
+  // SHARED-NOT: nv_tileas.barrier
+  // SHARED: nv_tileas.fence_proxy {proxy = "async.shared"}
+  // SHARED-NEXT: nv_tileas.barrier
+  // SHARED-NEXT: nv_tileas.async.pipeline.agent_switch
   // SHARED: nv_tileas.convert_layout {{.*}}exchanges = #nv_tileas.exchanges<[meet 0 : 16384]>
+  // SHARED-COUNT-2: nv_tileas.async.tiled_tma_load {{.*}}counted
+  // SHARED: nv_tileas.async.pipeline.producer_commit {{.*}}expected_bytes = 16384 : i32
   entry @product(%a0: tile<ptr<f16>>, %b0: tile<ptr<f16>>, %c: tile<ptr<f32>>) {
     %a = assume div_by<16>, %a0 : tile<ptr<f16>>
     %b = assume div_by<16>, %b0 : tile<ptr<f16>>

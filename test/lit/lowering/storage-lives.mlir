@@ -68,11 +68,13 @@ nv_tileaa.func @all_filled(%x: !x) attributes {kernel_spec = #nv_tileaa.kernel_s
   nv_tileaa.return
 }
 
-// Barrier objects are storage of their own, behind what must be aligned; so are the stages of each queue.
+// Barrier objects are storage of their own, behind what must be aligned; so are the stages of each queue. Nothing is done
+// with them, for which threads would have to meet.
 // CHECK-LABEL: nv_tileaa.func @objects
 // CHECK-SAME:  shared_bytes = 3120
 // CHECK:       create_pipeline {alignment = 1024, barriers_offset = 3072, shared_offset = 0}
 // CHECK:       create_pipeline {alignment = 1024, barriers_offset = 3104, shared_offset = 2048}
+// CHECK-NOT:   nv_tileas.barrier
 nv_tileaa.func @objects() attributes {kernel_spec = #nv_tileaa.kernel_spec<entry, num_warps=4, num_ctas=1, target=sm_90>} {
   %p = nv_tileas.async.pipeline.create_pipeline {alignment = 1024 : i64} : !queue
   %q = nv_tileas.async.pipeline.create_pipeline {alignment = 1024 : i64} : !nv_tileas.pipeline<1, (!b), mbarrier>
