@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What the alias scopes of memrefs say of accesses: through memrefs of different scopes they touch no common byte.
 
-A memref without a scope may be any memory, and so may pointers.
+A memref without a scope may be any memory, and so may pointers, unless the access says whose memory they name.
 """
 
 from __future__ import annotations
@@ -15,6 +15,10 @@ from libtile.dialects.nv_tileaa.memory import Access
 from libtile.dialects.nv_tileaa.pointers import BlockTileOp
 from libtile.dialects.nv_tileaa.types import MemRefType, TiledViewType
 from libtile.ir.places import walk
+
+ALIAS_SCOPE = "alias_scope"
+"""On an access through pointers: the scope of the memory that they name. Passes write it where they make pointers of
+a memref with one."""
 
 
 def viewed(value: SSAValue) -> SSAValue:
@@ -39,8 +43,12 @@ def alias_scope(accessed: SSAValue) -> int | None:
 
 
 def scope_of(op: Operation) -> int | None:
-    """The alias scope of what an op accesses; None where it has none, or for an op that names no memory."""
-    return alias_scope(op.accessed) if isinstance(op, Access) else None
+    """The alias scope of what an op accesses: of its memref, or what stands on an access through pointers. None where
+    there is none, or for an op that names no memory."""
+    if not isinstance(op, Access):
+        return None
+    said = op.attributes.get(ALIAS_SCOPE)
+    return said.value.data if isinstance(said, IntegerAttr) else alias_scope(op.accessed)
 
 
 def are_of_different_scopes(one: Operation, other: Operation) -> bool:
@@ -60,13 +68,21 @@ def may_write_what_is_read(op: Operation, load: Operation) -> bool:
         harmless = effects is not None and all(
             e.kind in (MemoryEffectKind.READ, MemoryEffectKind.ALLOC) for e in effects
         )
-        if not harmless and not (is_weak_access(inner) and are_of_different_scopes(inner, load)):
+        if not harmless and not (orders_nothing(inner) and are_of_different_scopes(inner, load)):
             return True
     return False
 
 
 def is_weak_access(op: Operation) -> bool:
-    """Whether an access orders nothing but what its tokens say."""
-    weak = op.properties.get("mem_semantic")
-    said = weak is None or getattr(weak, "keyword", None) == "weak"
-    return isinstance(op, Access) and said and "mem_scope" not in op.properties and "is_volatile" not in op.properties
+    """Whether an access orders nothing but what its tokens say, and may be done once for several, or early."""
+    return orders_nothing(op) and _semantic(op) == "weak" and "mem_scope" not in op.properties
+
+
+def orders_nothing(op: Operation) -> bool:
+    """Whether an access orders others by nothing but tokens: a weak one, or a relaxed one such as an atomic."""
+    return isinstance(op, Access) and _semantic(op) in ("weak", "relaxed") and "is_volatile" not in op.properties
+
+
+def _semantic(op: Operation) -> str:
+    said = op.properties.get("mem_semantic")
+    return "weak" if said is None else getattr(said, "keyword", "")

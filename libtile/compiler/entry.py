@@ -14,11 +14,10 @@ from libtile.asm.module import Module, diagnose
 from libtile.codegen.symbols import kernel_problem
 from libtile.dialects.nv_tileaa.attributes import ComputeCapabilityAttr, KernelSpecAttr, TargetSpecAttr
 from libtile.dialects.nv_tileaa.functions import FuncOp
-from libtile.dialects.nv_tileaa.kernels import TILEAA, TILEAS, flat_parameters, kernels_of, scalar_type, stage_of
+from libtile.dialects.nv_tileaa.kernels import TILEAA, TILEAS, kernels_of, launched_parameters, scalar_type, stage_of
 from libtile.dialects.nv_tileaa.types import GLOBAL, PtrType
 from libtile.dialects.nv_tileas.layout import linear_layout
 from libtile.dialects.nv_tileas.pipeline import AgentSwitchOp
-from libtile.dialects.nv_tileas.types import TmaDescType
 from libtile.ir.places import walk
 from libtile.ir.tile_form import type_text
 from libtile.layouts import WARP
@@ -137,9 +136,7 @@ def _check_kernel(kernel: FuncOp, gpu: Target) -> None:
         raise unsupported(kernel, f"has the name {name!r}, which {problem}: no kernel can have it", gpu.name)
     if kernel.body.first_block is None:
         raise unsupported(kernel, "is a kernel without a body", gpu.name)
-    for parameter in flat_parameters(kernel):
-        if isinstance(parameter.type, TmaDescType):  # which a launch makes of the others
-            continue
+    for parameter in launched_parameters(kernel):
         type_ = scalar_type(parameter.type)
         what = f"takes a {type_text(parameter.type)} (parameter {parameter.argument})"
         if type_ is None:

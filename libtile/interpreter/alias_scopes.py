@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Holds accesses to what alias scopes of memrefs say: a byte that is written is accessed through one scope only.
 
-With the check `alias-scope`, each byte has the scopes by which it was last written and last read. Tiles
-of views and memrefs are looked at, accesses through pointers and through memrefs without a scope may be to any memory.
+With the check `alias-scope`, each byte has the scopes by which it was last written and last read. Accesses that have
+no scope, by their memref or by what stands on one through pointers, may be to any memory.
 """
 
 from __future__ import annotations

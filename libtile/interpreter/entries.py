@@ -120,12 +120,12 @@ def host_functions(module: Operation) -> Iterator[Entry]:
 
 def _inner_entries(op: Operation, host: bool = False) -> Iterator[Entry]:
     from libtile.dialects.nv_tileaa.functions import FuncOp
-    from libtile.dialects.nv_tileaa.kernels import flat_parameters, scalar_type
+    from libtile.dialects.nv_tileaa.kernels import launched_parameters, scalar_type
 
     if not isinstance(op, FuncOp) or op.is_entry is host:
         return
     parameters = []
-    for flat in flat_parameters(op):
+    for flat in launched_parameters(op):
         scalar = scalar_type(flat.type)
         parameters.append(Parameter(flat.text, None if scalar is None else element(scalar), flat.name))
     name = op.properties["sym_name"]

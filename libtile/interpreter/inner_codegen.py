@@ -20,11 +20,13 @@ from xdsl.irdl.operations import OptionalDef, VarResultDef
 
 from libtile.dialects import scf
 from libtile.dialects.nv_tileaa.functions import CallOp, FuncOp, GetCtaRankOp, PluginOp, find_symbol
-from libtile.dialects.nv_tileaa.kernels import flat_parameters
+from libtile.dialects.nv_tileaa.kernels import launched_parameters
 from libtile.dialects.nv_tileaa.types import DYNAMIC, MemRefType
+from libtile.dialects.nv_tileas.types import TmaDescType
 from libtile.interpreter.codegen import Emitter, Frame, Program, counted
 from libtile.interpreter.faults import Fault, FaultKind, InterpreterFault
 from libtile.interpreter.formats import element
+from libtile.interpreter.host_descriptors import hidden_descriptors, named_descriptor
 from libtile.interpreter.inner_rules import WAIT, Rule, Site, load_rules, python_value
 from libtile.interpreter.location import source_location
 from libtile.interpreter.machine import state_of
@@ -340,6 +342,7 @@ STRUCTURE: dict[str, _Handler] = {
     PIPELINE + "consume_one": InnerEmitter.turn,
     PIPELINE + "producer_write": InnerEmitter.on_stage,
     PIPELINE + "consumer_read": InnerEmitter.on_stage,
+    "nv_tileas.get_tma_desc": named_descriptor,
 }
 """Ops that are control flow."""
 
@@ -380,7 +383,7 @@ def compile_kernel(
     files: dict[str, list[Operation | None]] = {}
     emitter = InnerEmitter(checks, globals or {}, trace, files)
     emitter.namespace |= {"T": trace, "WAIT": WAIT}
-    given = [f"p{number}" for number, _ in enumerate(flat_parameters(kernel))]
+    given = [f"p{number}" for number, _ in enumerate(launched_parameters(kernel))]
     emitter.line(f"def kernel({', '.join(['B', *given])}):", kernel)
     emitter.depth = 1
     emitter.line("C = B.count")
@@ -402,8 +405,10 @@ def runs_of(kernel: FuncOp) -> int:
 
 
 def _parameters(emitter: InnerEmitter, kernel: FuncOp, block: Block, given: Iterator[str]) -> None:
-    """Name the arguments of a kernel, and make memrefs of their parts."""
+    """Name the arguments of a kernel, and make memrefs of their parts, and the descriptors of the host."""
     for argument in block.args:
+        if isinstance(argument.type, TmaDescType):
+            continue
         name, type_ = emitter.define(argument), argument.type
         if not isinstance(type_, MemRefType):
             emitter.line(f"{name} = {next(given)}")
@@ -414,3 +419,4 @@ def _parameters(emitter: InnerEmitter, kernel: FuncOp, block: Block, given: Iter
             for numbers in (type_.shape, type_.strides)
         )
         emitter.line(f"{name} = {emitter.bind('h', TensorView)}(int({base}), ({shape}), ({strides}))")
+    hidden_descriptors(emitter, kernel)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from xdsl.ir import Operation
 
+from libtile.analysis.alias_scopes import ALIAS_SCOPE
 from libtile.dialects import scf
 from libtile.dialects.nv_tileaa import memory
 from libtile.dialects.nv_tileaa.arithmetic import ElementwiseOp
@@ -45,7 +46,16 @@ _VIEWS: Classes = (
     async_memory.TiledLoadOp,
 )
 
+_BY_ADDRESS: Classes = (
+    *_POINTERS,
+    memory.AtomicRmwOp,
+    memory.AtomicCasOp,
+    tileas_memory.AtomicRmwOp,
+    tileas_memory.AtomicCasOp,
+)
+
 FACTS: dict[str, Classes] = {
+    ALIAS_SCOPE: _BY_ADDRESS,
     "contiguity": _POINTERS,
     "divisibility": (*_POINTERS, MakeMemRefOp),
     "mask_constancy": _POINTERS,

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Tokens of nv_tileaa between accesses of different alias scopes, a part of `canonicalize-tileaa`.
 
-A weak access does not wait for one of another scope, nor a load for another load, but for what that one waits for;
+An access that is weak or relaxed (an atomic) does not wait for one of another scope, nor a weak load for another one,
+but for what that one waits for;
 whoever waits for the former waits for both. Of a token that a loop carries, or a branch gives, it is known which scopes
 it may stand for: an access that none of them holds back waits for nothing. What no token holds back may then run
 ahead: copies into stages of a pipeline, and loads out of loops.
@@ -13,7 +14,7 @@ from collections.abc import Iterable, Sequence
 
 from xdsl.ir import Block, Operation, SSAValue
 
-from libtile.analysis.alias_scopes import is_weak_access, scope_of
+from libtile.analysis.alias_scopes import is_weak_access, orders_nothing, scope_of
 from libtile.dialects import scf
 from libtile.dialects.nv_tileaa.memory import Load, MemoryOp
 from libtile.dialects.nv_tileaa.tokens import CreateMemTokenOp, JoinMemTokenOp
@@ -38,15 +39,20 @@ def drop_order_between_scopes(function: Operation) -> bool:
     changed = False
     for op in accesses:
         scope, group = scope_of(op), op.group("token")
-        if scope is None or not group or not is_weak_access(op):
+        if scope is None or not group or not orders_nothing(op):
             continue
         needed: dict[SSAValue, None] = {}
-        if not stands_for.needed(group[0], scope, not isinstance(op, Load), needed):
+        if not stands_for.needed(group[0], scope, not _only_reads(op), needed):
             continue
         stands_for.wait_for(op, group[0], list(needed))
         statistics.count("accesses of another alias scope that are not waited for")
         changed = True
     return changed
+
+
+def _only_reads(op: Operation) -> bool:
+    """Whether other loads need not wait for an access: relaxed loads of one place see its values in their order."""
+    return isinstance(op, Load) and is_weak_access(op)
 
 
 class _Tokens:
@@ -73,7 +79,7 @@ class _Tokens:
                 needed[value] = None
             elif isinstance(maker, JoinMemTokenOp):
                 pending += reversed(maker.operands)
-            elif isinstance(maker, MemoryOp) and is_weak_access(maker) and self._goes_on(maker, scope, writes):
+            elif isinstance(maker, MemoryOp) and orders_nothing(maker) and self._goes_on(maker, scope, writes):
                 less = True
                 pending += maker.group("token")
             else:
@@ -82,7 +88,7 @@ class _Tokens:
 
     @staticmethod
     def _goes_on(maker: MemoryOp, scope: int, writes: bool) -> bool:
-        both_read = isinstance(maker, Load) and not writes
+        both_read = _only_reads(maker) and not writes
         return both_read or scope_of(maker) not in (None, scope)
 
     def _visit(self, function: Operation) -> bool:
@@ -94,8 +100,8 @@ class _Tokens:
                 continue
             before = self._of(v for v in op.operands if isinstance(v.type, MemTokenType))
             own: Scopes = frozenset() if isinstance(op, JoinMemTokenOp) else _ANYTHING
-            if isinstance(op, MemoryOp) and is_weak_access(op):
-                own = frozenset({(scope_of(op), not isinstance(op, Load))})
+            if isinstance(op, MemoryOp) and orders_nothing(op):
+                own = frozenset({(scope_of(op), not _only_reads(op))})
             if isinstance(op, scf.ForOp | scf.IfOp | scf.WhileOp):
                 grown |= self._around(op)
             elif not op.regions:

@@ -437,9 +437,17 @@ def test_an_op_without_a_meaning_here_is_named():
     assert (found.kind, found.op) == (FaultKind.UNSUPPORTED, "nv_tileaa.elementwise_inline_asm")
 
 
+def test_a_descriptor_that_no_host_code_makes_is_named():
+    body = """
+      %d = nv_tileas.get_tma_desc {tmaIdx = 2} : !nv_tileas.tma_desc<!nv_tileaa.memref<8x64xf32, 1>, [32, 8]>
+    """
+    found = fault(kernel(body), matrices()[2])
+    assert (found.kind, found.op) == (FaultKind.UNSUPPORTED, "nv_tileas.get_tma_desc")
+    assert "no host code makes descriptor 2" in str(found)
+
+
 NOT_RUN = {
     "nv_tileaa.elementwise_inline_asm", "nv_tileaa.inject_ir",
-    "nv_tileas.get_tma_desc",
 }  # fmt: skip
 """Ops without a rule, which the interpreter's page lists."""
 

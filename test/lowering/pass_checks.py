@@ -16,7 +16,6 @@ from libtile.asm.module import diagnose
 from libtile.compiler.entry import program_of
 from libtile.compiler.options import Options
 from libtile.compiler.stages import lower
-from libtile.dialects.nv_tileas.tma import GetTmaDescOp
 from libtile.interpreter.launch import run
 from libtile.support.diagnostics import has_errors
 from libtile.transforms.canonicalize_tileaa import CanonicalizeTileaaPass
@@ -67,8 +66,7 @@ def check_passes(
 ) -> int:
     """AssertionError, naming the pass, unless every pass keeps what the kernel does; how many passes there were.
 
-    `arguments` makes the arguments of a run anew. Where tensor maps are made, the passes behind are left out: the host
-    makes them from there on, and the interpreter launches without one."""
+    `arguments` makes the arguments of a run anew."""
     before: Outcome | None = None
     last, count, checked = "", -1, None
     for name, made in modules_of(module, gpu_name).items():
@@ -79,8 +77,6 @@ def check_passes(
         if name:
             found = diagnose(made)
             assert not has_errors(found), f"behind {name}: {found[0].render()}"
-        if any(isinstance(op, GetTmaDescOp) for op in made.walk()):
-            break
         try:
             after = outcome(made, kernel, grid, arguments, check)
         except Exception as error:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from xdsl.ir import Operation
 
+import libtile
 from generators.check import TARGETS, parsed
 from generators.core import Program
 from generators.programs import program
@@ -42,6 +43,21 @@ def check_kernel(name: str) -> None:
 @pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.bc")), ids=lambda p: p.stem)
 def test_every_pass_keeps_what_an_example_does(path):
     check_kernel(path.stem)
+
+
+@pytest.mark.parametrize("options", [{}, {"backend": "simulator"}], ids=["interpreter", "simulator"])
+def test_what_the_last_stage_prints_runs_with_the_descriptors_that_its_host_code_makes(options):
+    corpus = pytest.importorskip("kernels.corpus", reason="the cuTile frontend (cuda-tile) is not installed")
+    kernel = corpus.KERNELS["gemm"]
+    case = corpus.case(kernel, seed=1)
+    printed = libtile.compile(corpus.export(kernel, kernel.versions[-1]), "sm_90", emit="tileas").tileas
+    assert "nv_tileas.hidden" in printed
+    wanted, found = copied(case.args), copied(case.args)
+    libtile.run(libtile.parse(printed), "gemm", grid=case.grid, args=found, gpu_name="sm_90", **options)
+    libtile.run(corpus.export(kernel, kernel.versions[-1]), "gemm", grid=case.grid, args=wanted)
+    for one, other in zip(wanted, found, strict=True):
+        if isinstance(one, np.ndarray):
+            np.testing.assert_allclose(one.astype(np.float32), other.astype(np.float32), rtol=1e-2, atol=1e-2)
 
 
 @pytest.mark.parametrize("name", FEW)

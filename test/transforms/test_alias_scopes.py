@@ -208,3 +208,112 @@ def test_a_wrong_claim_is_found_by_the_interpreter(scopes):
         expected = np.ones(512, np.float32)
         expected[384:] = 0
         assert np.array_equal(target[512:1024], expected)
+
+
+BY_ELEMENTS = {
+    "store": "%t1 = nv_tileaa.store %b[%r], %x, %start : !m, tile<512xf32>, tile<512xi32>, !t -> !t",
+    "atomic": """%old, %t1 = nv_tileaa.atomic_rmw %b[%r], %x, %start {rmw_mode = #nv_tileaa.rmw_mode<addf>,
+      mem_semantic = #nv_tileaa.mem_semantic<relaxed>, mem_scope = #nv_tileaa.mem_scope<gpu>}
+      : !m, tile<512xf32>, tile<512xi32>, !t -> tile<512xf32>, !t""",
+    "releasing atomic": """%old, %t1 = nv_tileaa.atomic_rmw %b[%r], %x, %start {rmw_mode = #nv_tileaa.rmw_mode<addf>,
+      mem_semantic = #nv_tileaa.mem_semantic<acq_rel>, mem_scope = #nv_tileaa.mem_scope<gpu>}
+      : !m, tile<512xf32>, tile<512xi32>, !t -> tile<512xf32>, !t""",
+}
+"""What writes elements of the second memref, through pointers once it is expanded."""
+
+
+def by_elements(scopes: tuple[str, str], kind: str, token: str = "%t1") -> str:
+    return text(scopes, f"""
+  %r = nv_tileaa.make_range : tile<512xi32>
+  %last = nv_tileaa.constant {{value = dense<511> : !cuda_tile.tile<512xi32>}} : tile<512xi32>
+  %back = arith.subi %last, %r : tile<512xi32>
+  %x = nv_tileaa.constant {{value = dense<1.0> : !cuda_tile.tile<512xf32>}} : tile<512xf32>
+  {BY_ELEMENTS[kind]}
+  %y, %t2 = nv_tileaa.load %a[%back], {token} : !m, tile<512xi32>, !t -> tile<512xf32>, !t
+  %t3 = nv_tileaa.store %a[%r], %y, %t2 : !m, tile<512xf32>, tile<512xi32>, !t -> !t
+""")  # fmt: skip
+
+
+def waits_for_a_write(module: ModuleOp) -> bool:
+    """Whether the load that the program has of elements waits for anything."""
+    (load,) = (op for op in module.walk() if op.name == "nv_tileaa.load")
+    (token,) = load.group("token")
+    return not isinstance(token.owner, CreateMemTokenOp)
+
+
+@pytest.mark.parametrize("kind", BY_ELEMENTS)
+def test_elements_and_atomics_of_another_scope_are_not_waited_for_unless_they_order_others(kind):
+    for scopes in (OTHER, *STAYS):
+        module = libtile.parse(by_elements(scopes, kind)).op
+        assert isinstance(module, ModuleOp)
+        CanonicalizeTileaaPass().apply(Context(), module)
+        module.verify()
+        assert waits_for_a_write(module) == (scopes is not OTHER or kind == "releasing atomic")
+
+
+@pytest.mark.parametrize("kind", ["store", "atomic"])
+def test_pointers_that_are_made_of_memrefs_keep_their_scopes(kind):
+    """Without canonicalization the token stays, and it is the barrier that is not needed."""
+    found = {}
+    for scopes in (OTHER, NONE):
+        ptx = libtile.compile(libtile.parse(by_elements(scopes, kind)), "sm_80", 0, emit="ptx").ptx
+        found[scopes] = sum("bar" in line and "sync" in line for line in ptx.splitlines())
+    assert found[OTHER] + 1 == found[NONE]
+
+
+@pytest.mark.parametrize("kind", ["store", "atomic"])
+def test_elements_of_different_scopes_are_what_they_were(kind):
+    rng = np.random.default_rng(1)
+    values = rng.integers(-9, 9, 512).astype(np.float32)
+    for options in ({}, {"backend": "simulator", "gpu_name": "sm_80", "block_order": 3}):
+        source, target = values.copy(), np.zeros(512, np.float32)
+        libtile.run(libtile.parse(by_elements(OTHER, kind)), args=[source, target, 1], check="full", **options)
+        np.testing.assert_array_equal(source, values[::-1])
+        np.testing.assert_array_equal(target, 1)
+
+
+@pytest.mark.parametrize("kind", ["store", "atomic"])
+def test_a_wrong_claim_of_elements_is_found_by_the_interpreter(kind):
+    shared = np.zeros(512, np.float32)
+    source = by_elements(OTHER, kind).replace("make_memref %p,", "make_memref %q,")
+    with pytest.raises(
+        InterpreterFault, match="is accessed through alias scope 1, and was by one through alias scope 2"
+    ):
+        libtile.run(libtile.parse(source), args=[np.zeros(8, np.float32), shared, 1], check="full")
+
+
+LOADED_AGAIN = """
+  %r = nv_tileaa.make_range : tile<512xi32>
+  scf.for %i = %0 to %4 step %1 {
+    %x, %t1 = nv_tileaa.tiled_load %va[%0], %start : !v, index, !t -> tile<512xf32>, !t
+    %old = nv_tileaa.atomic_rmw %b[%r], %x {rmw_mode = #nv_tileaa.rmw_mode<addf>,
+      mem_semantic = #nv_tileaa.mem_semantic<ORDER>, mem_scope = #nv_tileaa.mem_scope<gpu>}
+      : !m, tile<512xf32>, tile<512xi32> -> tile<512xf32>
+  }
+"""
+
+
+@pytest.mark.parametrize(("order", "moves"), [("relaxed", True), ("acquire", False)])
+def test_a_load_leaves_a_loop_with_atomics_of_another_scope_that_order_nothing(order, moves):
+    for scopes in (OTHER, *STAYS):
+        module = module_of(scopes, LOADED_AGAIN.replace("ORDER", order))
+        LicmPass().apply(Context(), module)
+        (load,) = loads(module)
+        assert isinstance(load.parent_op(), scf.ForOp) != (moves and scopes is OTHER)
+
+
+def test_what_pointers_name_is_said_on_the_access():
+    """Which has no memref to say it."""
+    said = "{alias_scope = 2 : i64}"
+    body = f"""
+  %x, %t1 = {LOAD.format(view="va", index="%0", token="%start")}
+  %s = nv_tileaa.constant {{value = dense<1.0> : !cuda_tile.tile<f32>}} : tile<f32>
+  %t2 = nv_tileaa.store %q, %s, %start SAID : !nv_tileaa.ptr<f32, 1>, tile<f32>, !t -> !t
+  %y, %t3 = {LOAD.format(view="va", index="%0", token="%t2")}
+"""
+    for given, waits in ((said, False), ("", True), ("{alias_scope = 1 : i64}", True)):
+        module = module_of(OTHER, body.replace("SAID", given) + "  %t4 = nv_tileaa.tiled_store %vb[%0], %y, %t3 "
+                           ": !v, tile<512xf32>, index, !t -> !t\n")  # fmt: skip
+        CanonicalizeTileaaPass().apply(Context(), module)
+        token = loads(module)[-1].group("token")[0]
+        assert isinstance(token.owner, CreateMemTokenOp) != waits

@@ -24,6 +24,9 @@ from libtile.support.records import dataclass
 TILEAA, TILEAS = "tileaa", "tileas"
 """The stages of a compilation at which its module is in one of the inner dialects."""
 
+HOST_CODE = "nv_tileas.host-code"
+"""On what runs on the host before a launch: a module beside a kernel, and its function that makes descriptors."""
+
 
 def stage_of(module: Operation) -> str | None:
     """The stage that a module is at: `tileas` when an op of nv_tileas, a buffer or a tile with a layout is in it,
@@ -34,7 +37,7 @@ def stage_of(module: Operation) -> str | None:
     return TILEAS if any(_is_operational(op) for op in walk(module)) else TILEAA
 
 
-_TURNS, _BUFFER = "nv_tileas.async.pipeline.", "nv_tileas.buffer"
+_TURNS, _BUFFER, _DESCRIPTOR = "nv_tileas.async.pipeline.", "nv_tileas.buffer", "nv_tileas.tma_desc"
 
 
 def _is_operational(op: Operation) -> bool:
@@ -47,6 +50,20 @@ def _is_operational(op: Operation) -> bool:
 def kernels_of(module: Operation) -> Iterator[FuncOp]:
     """The kernels of a module, in order."""
     return (op for op in walk(module) if isinstance(op, FuncOp) and op.is_entry)
+
+
+def host_module_name(kernel: FuncOp) -> str:
+    """The name of the module with a kernel's host code."""
+    return f"{kernel.sym_name.data}_host"
+
+
+def host_function_of(kernel: FuncOp) -> FuncOp | None:
+    """The function that makes the descriptors of a kernel on the host, of its parameters; None where there is none."""
+    for op in walk(kernel.get_toplevel_object()):
+        name = op.sym_name if isinstance(op, ModuleOp) and HOST_CODE in op.attributes else None
+        if name is not None and name.data == host_module_name(kernel):
+            return next((inner for inner in walk(op) if isinstance(inner, FuncOp)), None)
+    return None
 
 
 @dataclass(frozen=True)
@@ -90,3 +107,8 @@ def flat_parameters(function: FuncOp) -> list[FlatParameter]:
                 if value == DYNAMIC
             ]
     return found
+
+
+def launched_parameters(function: FuncOp) -> list[FlatParameter]:
+    """`flat_parameters` without descriptors, which a launch makes of the others."""
+    return [parameter for parameter in flat_parameters(function) if parameter.type.name != _DESCRIPTOR]

@@ -70,17 +70,24 @@ def _where(mask: Array | None, shape: tuple[int, ...]) -> np.ndarray | None:
     return None if mask is None else np.broadcast_to(np.asarray(mask), shape)
 
 
+def _chosen(addresses: np.ndarray, where: np.ndarray | None) -> np.ndarray:
+    """Those of the elements that a mask leaves."""
+    return addresses if where is None else np.asarray(addresses)[where]
+
+
 @effect("nv_tileaa.load", "nv_tileas.load", synchronises=is_strong)
 def load(site: Site) -> Run:
     shape = site.shape("value")
     elem, addresses = _addresses(site, "base", shape)
-    after = tokens(site)
+    after, claim = tokens(site), claim_of(site, elem.storage_bytes, writes=False)
 
     def run(
         block: Any, base: Any, indices: tuple, mask: Array | None, other: Array | None, token: None
     ) -> tuple[Any, ...]:
         where = _where(mask, shape)
-        loaded = block.memory.gather(addresses(base, indices, where), elem, where)
+        places = addresses(base, indices, where)
+        claim(block, lambda: _chosen(places, where))
+        loaded = block.memory.gather(places, elem, where)
         if where is not None and other is not None:
             loaded = np.where(where, loaded, other)
         return (loaded[()], *after)
@@ -92,11 +99,13 @@ def load(site: Site) -> Run:
 def store(site: Site) -> Run:
     shape = site.shape("value")
     elem, addresses = _addresses(site, "base", shape)
-    after = tokens(site)
+    after, claim = tokens(site), claim_of(site, elem.storage_bytes, writes=True)
 
     def run(block: Any, base: Any, value: Array, indices: tuple, mask: Array | None, token: None) -> tuple[None, ...]:
         where = _where(mask, shape)
-        block.memory.scatter(addresses(base, indices, where), value, elem, where)
+        places = addresses(base, indices, where)
+        claim(block, lambda: _chosen(places, where))
+        block.memory.scatter(places, value, elem, where)
         _wrote(site, block)
         return after
 
@@ -107,14 +116,16 @@ def atomic(site: Site, change_of: Callable[..., Any], operands: int) -> Run:
     """An atomic access by address: `change_of(operands as flat arrays)` gives the function of (old values, which)."""
     shape = site.shape("result")
     elem, addresses = _addresses(site, "base", shape)
-    after = tokens(site)
+    after, claim = tokens(site), claim_of(site, elem.storage_bytes, writes=True)
 
     def run(block: Any, base: Any, *rest: Any) -> tuple[Any, ...]:
         values = [np.broadcast_to(np.asarray(v), shape).reshape(-1) for v in rest[:operands]]
         indices, mask, _ = rest[operands:]
         where = _where(mask, shape)
         old = np.array(values[0])  # what a masked-out element gives is left open
-        update(block, addresses(base, indices, where), where, elem, change_of(*values), old)
+        places = addresses(base, indices, where)
+        claim(block, lambda: _chosen(places, where))
+        update(block, places, where, elem, change_of(*values), old)
         return (old.reshape(shape)[()], *after)
 
     return run

@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, TensorType, i1, i8, i32, i64
+from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, IntegerAttr, TensorType, i1, i8, i32, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import OptionalDef, VariadicDef
 
+from libtile.analysis.alias_scopes import ALIAS_SCOPE, scope_of
 from libtile.dialects import arith, tensor
 from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES, TileType
@@ -114,7 +115,7 @@ def _positions(maker: Maker, indices: Sequence[SSAValue], shape: Sequence[int]) 
 def _accessed_again(op: MemoryOp, base: SSAValue, **groups: SSAValue) -> None:
     """Give an access pointers for its base and indices, and other operands in place of its own, by name."""
     kept: list[SSAValue] = []
-    sizes = []
+    sizes, scope = [], scope_of(op)
     for name, _ in op.get_irdl_definition().operands:
         own: tuple[SSAValue, ...] = op.group(name)
         if name == "base":
@@ -128,6 +129,8 @@ def _accessed_again(op: MemoryOp, base: SSAValue, **groups: SSAValue) -> None:
     op.operands = kept
     op.properties[SEGMENTS] = DenseArrayBase.from_list(i32, sizes)
     op.properties.pop("in_bounds", None)
+    if scope is not None:
+        op.attributes[ALIAS_SCOPE] = IntegerAttr(scope, i64)
 
 
 _VALUES = ("value", "compare", "replacement", "other", "mask")
@@ -386,6 +389,8 @@ def _become_pointer_access(op: MemoryOp, pointers: SSAValue, groups: dict[str, S
         if name in cls.get_irdl_definition().properties and name not in (SEGMENTS, "in_bounds", "padding_value")
     }
     made = cls.make(*_groups(cls, operands), results=_results(cls, op), location=op.location, **properties)
+    if (scope := scope_of(op)) is not None:
+        made.attributes[ALIAS_SCOPE] = IntegerAttr(scope, i64)
     _insert(op, made)
     for old, new in zip(op.results, made.results, strict=True):
         old.replace_all_uses_with(new)

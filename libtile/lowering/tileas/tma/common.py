@@ -11,6 +11,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from libtile.dialects.cuda_tile.locations import source_location
 from libtile.dialects.nv_tileaa.functions import FuncOp
+from libtile.dialects.nv_tileaa.kernels import HOST_CODE as HOST_CODE
 from libtile.dialects.nv_tileas.tma import GetTmaDescOp, MakeTiledTmaDescOp
 from libtile.ir.classes import is_subclass
 from libtile.ir.places import walk
@@ -18,7 +19,6 @@ from libtile.support.diagnostics import DiagnosticError, error
 
 NUM_DEVICE = "nv_tileas.num-device-tmas"
 NUM_HOST = "nv_tileas.num-host-tmas"
-HOST_CODE = "nv_tileas.host-code"
 GRID_CONSTANT = "cute_nvgpu.grid_constant"
 HIDDEN = "nv_tileas.hidden"
 

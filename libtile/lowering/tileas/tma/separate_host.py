@@ -15,6 +15,7 @@ from xdsl.passes import ModulePass
 
 from libtile.dialects import scf
 from libtile.dialects.nv_tileaa.functions import FuncOp
+from libtile.dialects.nv_tileaa.kernels import host_module_name
 from libtile.dialects.nv_tileaa.pointers import BlockTileOp, MakeMemRefOp
 from libtile.dialects.nv_tileaa.target import gpu_name_of
 from libtile.dialects.nv_tileaa.terminators import ReturnOp
@@ -83,7 +84,7 @@ def _add_host_module(module: ModuleOp, kernel: FuncOp, block: Block) -> None:
     function = FuncOp.of(f"{name}_descriptors", [a.type for a in block.args], body=Region(block))
     function.attributes[HOST_CODE] = UnitAttr()
     function.location = kernel.location
-    host = ModuleOp([function], {HOST_CODE: UnitAttr()}, sym_name=StringAttr(f"{name}_host"))
+    host = ModuleOp([function], {HOST_CODE: UnitAttr()}, sym_name=StringAttr(host_module_name(kernel)))
     module.body.block.add_op(host)
 
 
