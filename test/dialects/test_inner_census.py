@@ -38,7 +38,6 @@ NOT_COMPILED = {"nv_tileaa.launch_func": "a host function's, which the interpret
 NOT_INTERPRETED = {
     "nv_tileaa.elementwise_inline_asm": "PTX",
     "nv_tileaa.inject_ir": "LLVM IR",
-    "nv_tileas.get_tma_desc": "a tensor map of the launch, which the host fills in",
 }
 """Ops that the interpreter does not run, and what they hold."""
 
