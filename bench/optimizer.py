@@ -6,7 +6,7 @@
     python bench/optimizer.py --corpus --every=10        # of all these every tenth
     python bench/optimizer.py --reference=sm_90          # and what NVIDIA's tileiras makes of both
     python bench/optimizer.py --bytecode=FOLDER          # the files of a folder (cuTile's CUDA_TILE_DUMP_BYTECODE)
-    python bench/optimizer.py --after=tile-masked        # and a pipeline behind the level
+    python bench/optimizer.py --after=tile-locality      # and a pipeline behind the level
     python bench/optimizer.py --claims --reference=sm_90 # what it would make if the optimizer knew what it cannot know
 
 Tokens are the edges of the order between accesses: token operands of all ops. Carried values are those of `for` and

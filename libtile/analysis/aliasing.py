@@ -32,7 +32,7 @@ from libtile.dialects.cuda_tile.types import (
     TensorViewType,
     TileType,
 )
-from libtile.dialects.effect_traits import accessed
+from libtile.dialects.effect_traits import ReadsThrough, accessed
 from libtile.numerics.elements import PACKED, STORAGE_BYTES
 from libtile.support.records import dataclass, field
 
@@ -99,10 +99,16 @@ class Aliasing:
         except NotAffineError:  # more terms than are followed
             return False
 
-    def is_disjoint_in_loop(self, op: Operation, loop: CudaTileOp) -> bool:
-        """Whether an access in a `for` touches in each iteration what it touches in no other one."""
-        access = self.access(op)
-        if access is None or not isinstance(loop, OPS["for"]) or loop.attribute_value("unsignedCmp"):
+    def are_disjoint_in_loop(self, ops: Sequence[CudaTileOp], loop: CudaTileOp) -> bool:
+        """Whether none of these accesses in a `for` writes what one of them touches in another iteration: all read, or
+        all touch one place, which is another one in each iteration."""
+        if all(op.has_trait(ReadsThrough) for op in ops):
+            return True
+        found = [self.access(op) for op in ops]
+        access = found[0]
+        if access is None or any(other != access for other in found[1:]):
+            return False
+        if not isinstance(loop, OPS["for"]) or loop.attribute_value("unsignedCmp"):
             return False
         try:
             return self._advances(access, loop)

@@ -10,7 +10,7 @@ from libtile.passes.registry import PASSES, pass_class
 PARTS = {
     "tile-addresses": "addresses worked out on fewer elements; no level runs it",
     "tile-locality": "accesses in an order that suits caches; no level runs it",
-    "tile-masked": "ragged tiles by masked pointers, which suits NVIDIA's assembler; no level runs it",
+    "tile-masked": "ragged tiles by masked pointers, which suits NVIDIA's assembler; level 3 has it",
 }
 """Pipelines that no level has."""
 

@@ -17,9 +17,10 @@ TILE_STEPS: tuple[tuple[str, str], ...] = (
     ("cse", "123"),
     ("sccp", "23"),
     ("simplify-integers", "123"),
-    ("recover-views{guard-once=false}", "3"),
+    ("recover-views{guard-once=false elementwise=false}", "3"),
     ("eliminate-redundant-tokens", "123"),
     ("merge-loads", "23"),
+    ("expand-views", "3"),
     ("licm", "23"),
     ("loop-split", "3"),
     ("if-to-select", "23"),
@@ -52,15 +53,17 @@ need the registers of both.
 MASKED = "expand-views, canonicalize, cse, licm, dce"
 """Ragged tiles of elementwise kernels by masked pointers, for NVIDIA's assembler, which looks for each element.
 
-No level runs it: the assembler here accesses 16 bytes at once through views, and single elements under masks.
+Level 3 does the same before it tidies up; this is for what lower levels, or no level, have made.
 """
 
-FOR_OTHERS = ("recover-views{guard-once=false}", "deduplicate-symbols")
+FOR_OTHERS = ("recover-views{guard-once=false elementwise=false}", "expand-views", "deduplicate-symbols")
 """What the optimizer runs and a compilation does not: pointers are lowered without a check at run time of how wide an
-access may be, which makes two accesses of one through a view; and a compilation keeps the globals that it is given."""
+access may be, which makes two accesses of one through a view, so that views of ragged tiles stay, too (and come back:
+`contract-views`); and a compilation keeps the globals that it is given."""
 
 STEPS: tuple[tuple[str, str], ...] = (
     # cuda_tile
+    ("contract-views", "123"),
     *(step for step in TILE_STEPS if step[0] not in FOR_OTHERS),
     ("infer-in-bounds", "123"),
     ("view-operands", "23"),

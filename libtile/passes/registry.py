@@ -45,6 +45,7 @@ PASSES: dict[str, Entry] = {
     "deduplicate-symbols": Entry("libtile.transforms.deduplicate_symbols:DeduplicateSymbolsPass", CUDA_TILE),
     "dce": Entry("libtile.transforms.dce:DcePass", CUDA_TILE, INNER),
     "eliminate-redundant-tokens": Entry("libtile.transforms.redundant_tokens:EliminateRedundantTokensPass", CUDA_TILE),
+    "contract-views": Entry("libtile.transforms.contract_views:ContractViewsPass", CUDA_TILE),
     "expand-views": Entry("libtile.transforms.expand_views:ExpandViewsPass", CUDA_TILE),
     "flatten-kernel-parameters": Entry(
         "libtile.lowering.flatten_parameters:FlattenKernelParametersPass", INNER, required=True

@@ -76,6 +76,14 @@ def drop_repeated_assume(op: CudaTileOp) -> bool:
     return True
 
 
+def drop_true_assert(op: CudaTileOp) -> bool:
+    """An `assert` of what is true everywhere asks for nothing."""
+    if constant_bool(op.operand("condition")) is not True:
+        return False
+    replace_op(op, [])
+    return True
+
+
 def fold_select(op: CudaTileOp) -> bool:
     """A select that is one of its operands."""
     condition, if_true, if_false = op.operands
@@ -168,6 +176,7 @@ def select_to_extension(op: CudaTileOp) -> bool:
 
 PATTERNS: Patterns = {
     "addf": (multiply_first,),
+    "assert": (drop_true_assert,),
     "assume": (drop_repeated_assume,),
     "if": canonical_if.PATTERNS,
     "select": (

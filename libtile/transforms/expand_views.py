@@ -53,6 +53,11 @@ from libtile.transforms.whole_tiles import first_that_takes_whole_tiles
 
 _ACCESSES = ("load_view_tko", "store_view_tko")
 _REMARK = "ExpandViews"
+_LONG = ("pow", "remf", "sin", "cos", "tan", "sinh", "cosh")
+_MOST_ACCESSES = 16
+"""Beyond these what an assembler keeps of their addresses and masks takes registers that it had not taken."""
+_MOST_WIDE = 2
+"""Dimensions of several elements along which positions are compared and added."""
 
 
 class ViewStaysError(Exception):
@@ -63,8 +68,8 @@ class ViewStaysError(Exception):
 class ExpandViewsPass(ModulePass):
     """Make masked accesses through pointers of those of ragged tiles through views.
 
-    `everywhere`: also in functions with ops whose operands assemblers copy as whole tiles, and with loops, where the
-    addresses of all iterations' tiles take registers.
+    `everywhere`: also in functions with ops whose operands assemblers copy as whole tiles, with loops and with many
+    accesses, whose addresses take registers all at once, and with ops that take more instructions than accesses do.
     """
 
     name = "expand-views"
@@ -86,7 +91,7 @@ def expand_views(root: Operation, everywhere: bool = False) -> bool:
         facts = Facts(function)
         reason = "" if everywhere else _reason_against(ops)
         for op in accesses:
-            changed |= _apply(op, facts, reason)
+            changed |= _apply(op, facts, reason, everywhere)
     return changed
 
 
@@ -96,15 +101,41 @@ def _reason_against(ops: Sequence[CudaTileOp]) -> str:
     if whole is not None:
         return f"{whole.spec.name} takes whole tiles"
     flows = (control_flow(op) for op in ops)
-    return "there is a loop" if any(flow is not None and flow.is_loop for flow in flows) else ""
+    if any(flow is not None and flow.is_loop for flow in flows):
+        return "there is a loop"
+    long = next((op for op in ops if _is_long(op)), None)
+    if long is not None:
+        return f"{long.spec.name} takes more instructions than accesses do"
+    accesses = [op for op in ops if is_op(op, *_ACCESSES)]
+    if len(accesses) > _MOST_ACCESSES:
+        return f"there are more than {_MOST_ACCESSES} accesses through views"
+    return "" if any(is_op(op, "load_view_tko") for op in accesses) else "nothing is loaded through a view"
 
 
-def _apply(op: CudaTileOp, facts: Facts, reason: str) -> bool:
+def _is_long(op: CudaTileOp) -> bool:
+    """Whether an op on tiles is computed by a call, or a loop, in a function of its own that takes registers."""
+    type_ = op.results[0].type if op.results else None
+    if not isinstance(type_, TileType) or type_.num_elements == 1:
+        return False
+    match op.spec.name:
+        case "divi" | "remi":
+            return constant_integer(op.operand("rhs")) is None
+        case "divf":
+            return op.attribute_value("rounding_mode") not in ("approx", "full")
+        case "sqrt" | "rsqrt" | "exp" | "exp2" | "log" | "log2" | "tanh":
+            return type_.element_type == NUMBER_TYPES["f64"]
+        case name:
+            return name in _LONG
+
+
+def _apply(op: CudaTileOp, facts: Facts, reason: str, everywhere: bool) -> bool:
     what = "Load" if is_op(op, "load_view_tko") else "Store"
     try:
         if reason:
             raise ViewStaysError(reason)
         expansion = Expansion(op, facts)
+        if not everywhere and sum(extent > 1 for extent in expansion.type.tile_shape) > _MOST_WIDE:
+            raise ViewStaysError(f"its tile has more than {_MOST_WIDE} dimensions of several elements")
     except ViewStaysError as error:
         reporting.missed(op, _REMARK, f"{what} through a view is not one through pointers", str(error))
         return False

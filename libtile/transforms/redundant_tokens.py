@@ -5,12 +5,12 @@
 - A `join_tokens` needs each operand once, none that holds nothing, and none that another one implies; with one operand
   left it is that operand.
 - A token that a loop carries and hands on unchanged is the one that it starts with.
-- Weak loads need no order among themselves: one whose own token nothing takes waits for what the load before it waited
-  for, not for that load.
+- Weak loads need no order among themselves: one waits for what the load before it waited for, not for that load, and
+  whoever waits for the later one waits for both.
 - A weak access does not wait for one that touches other memory, but for what that one waits for; whoever waits for the
   former waits for both.
-- In a `for`, an access that touches other memory in each iteration waits for what came before the loop, and not for
-  itself in the iteration before: behind the loop all of them are waited for.
+- In a `for`, accesses that only read, or touch in each iteration what no other iteration touches, wait for what came
+  before the loop, and not for the iteration before: behind the loop all of them are waited for.
 
 What a token implies is `analysis.tokens`' to say, and what is disjoint `analysis.aliasing`'s. Two accesses of which one
 writes stay ordered as they were where they may touch the same memory.
@@ -151,7 +151,7 @@ def _join(op: CudaTileOp, graph: TokenGraph) -> bool:
 
 
 def _reads_after_reads(ops: Sequence[CudaTileOp]) -> bool:
-    """Let weak loads whose token nothing takes wait for what the weak loads before them wait for."""
+    """Let weak loads wait for what the weak loads before them wait for; whoever waits for the former waits for both."""
     loads = [op for op in ops if op.has_trait(ReadsThrough) and is_weak(op)]
     behind: dict[Operation, SSAValue | None] = {}
     for op in loads:
@@ -160,15 +160,28 @@ def _reads_after_reads(ops: Sequence[CudaTileOp]) -> bool:
     changed = False
     for op in reversed(loads):  # what one stops to wait for may be free to wait for less itself
         token, earlier = next(iter(before(op.results[-1])), None), behind[op]
-        if token is None or token is earlier or op.results[-1].first_use is not None:
+        if token is None or token is earlier:
             continue
-        if earlier is None:
-            _without_token(op)
-        else:
-            op.operands[list(op.operands).index(token)] = earlier
+        _wait_for_both(op, token)
+        _set_token(op, earlier)
+        reporting.done(op, _REMARK, "Read does not wait for reads")
         statistics.count("reads that wait for no read")
         changed = True
     return changed
+
+
+def _wait_for_both(op: CudaTileOp, token: SSAValue) -> None:
+    """Let whoever waits for an access wait for another token as well, which the access is about to do without."""
+    own, block = op.results[-1], op.parent_block()
+    uses = list(own.uses)
+    if not uses:
+        return
+    assert block is not None
+    both = build("join_tokens", {"tokens": [own, token]}, [TokenType()])
+    both.location = op.location
+    block.insert_op_after(both, op)
+    for use in uses:
+        use.operation.operands[use.index] = both.results[0]
 
 
 # -- accesses of different memory -------------------------------------------------------------------------------------
@@ -181,33 +194,60 @@ def _disjoint(function: CudaTileOp, distinct_elements: bool) -> bool:
         return False
     aliasing = Aliasing(Facts(function), distinct_elements)
     changed = False
-    for op in accesses:
-        changed |= _in_loop(op, aliasing)
+    for op in _ops(function):
+        if is_op(op, "for"):
+            changed |= _between_iterations(op, aliasing)
     for op in accesses:
         changed |= _past_disjoint(op, aliasing)
     return changed
 
 
-def _in_loop(op: CudaTileOp, aliasing: Aliasing) -> bool:
-    """Let an access that is alone on a token which a `for` carries wait for what came before the loop only."""
-    token, own = op.optional_operand("token"), op.results[-1]
-    block, loop = op.parent_block(), op.parent_op()
-    if not isinstance(token, BlockArgument) or not isinstance(loop, CudaTileOp) or not is_op(loop, "for"):
+def _between_iterations(loop: CudaTileOp, aliasing: Aliasing) -> bool:
+    """Let the accesses on a token that a `for` carries wait for what came before the loop only, where none of them
+    touches what one of them writes in another iteration."""
+    block = loop.regions[0].blocks[0]
+    end = block.last_op
+    if end is None or not is_op(end, "continue"):
         return False
-    end = block.last_op if block is not None else None
-    if token.owner is not block or end is None or not is_op(end, "continue"):
-        return False
-    index = token.index - 1
-    alone = all(use.operation is op for use in token.uses) and end.operands[index] is own
-    if not alone or any(use.operation is not end for use in own.uses) or list(end.operands).count(own) != 1:
-        return False
-    if not aliasing.is_disjoint_in_loop(op, loop):
-        return False
-    _set_token(op, loop.operand_group("initValues")[index])
-    end.operands[index] = create_before(end, "join_tokens", {"tokens": [token, own]}, [TokenType()])
-    reporting.done(op, _REMARK, "Access does not wait for itself in the iteration before")
-    statistics.count("accesses that wait for no other iteration")
-    return True
+    changed = False
+    for index, (carried, start) in enumerate(zip(block.args[1:], loop.operand_group("initValues"))):
+        if not isinstance(carried.type, TokenType):
+            continue
+        accesses = _accesses_of_iteration(carried, start, end, index)
+        first = [op for op in accesses if op.optional_operand("token") is carried]
+        if not first or not aliasing.are_disjoint_in_loop(accesses, loop):
+            continue
+        last = end.operands[index]
+        for op in first:
+            _set_token(op, start)
+            reporting.done(op, _REMARK, "Access does not wait for itself in the iteration before")
+        end.operands[index] = create_before(end, "join_tokens", {"tokens": [carried, last]}, [TokenType()])
+        statistics.count("accesses that wait for no other iteration", len(first))
+        changed = True
+    return changed
+
+
+def _accesses_of_iteration(carried: BlockArgument, start: SSAValue, end: Operation, index: int) -> list[CudaTileOp]:
+    """The weak accesses of a loop's body that stand between a token that it carries and the one that it hands on; none
+    where something else stands there, or waits for one of them."""
+    ops: list[CudaTileOp] = []
+    pending, seen = [end.operands[index]], {carried, start}
+    while pending:
+        token = pending.pop()
+        if token in seen:
+            continue
+        seen.add(token)
+        op = token.owner
+        if not isinstance(op, CudaTileOp) or op.parent_block() is not carried.owner:
+            return []
+        if not op.has_trait(JoinsTokens) and not op.has_trait(FreshToken) and (accessed(op) is None or not is_weak(op)):
+            return []
+        ops.append(op)
+        pending += before(token)
+    uses = [use for token in seen if token is not start for use in token.uses]
+    if any(use.operation not in ops and (use.operation is not end or use.index != index) for use in uses):
+        return []
+    return [op for op in ops if accessed(op) is not None]
 
 
 def _past_disjoint(op: CudaTileOp, aliasing: Aliasing) -> bool:
@@ -219,16 +259,7 @@ def _past_disjoint(op: CudaTileOp, aliasing: Aliasing) -> bool:
     passed = _needed(token, op, aliasing, needed, set())
     if not passed or len(needed) > _MOST_COMPARED:
         return False
-    own = op.results[-1]
-    uses = list(own.uses)
-    if uses:  # they waited for what this access did not have to wait for
-        block = op.parent_block()
-        assert block is not None
-        both = build("join_tokens", {"tokens": [own, token]}, [TokenType()])
-        both.location = op.location
-        block.insert_op_after(both, op)
-        for use in uses:
-            use.operation.operands[use.index] = both.results[0]
+    _wait_for_both(op, token)
     kept = list(needed)
     _set_token(
         op, create_before(op, "join_tokens", {"tokens": kept}, [TokenType()]) if len(kept) > 1 else (*kept, None)[0]

@@ -27,9 +27,12 @@ from libtile.ir.facts import Fact
 from libtile.ir.places import walk
 from libtile.support import statistics
 from libtile.support.records import dataclass
+from libtile.transforms import reporting
 from libtile.transforms.canonical_values import constant_bool, create_before, replace_op
 from libtile.transforms.effects import has_no_effects
 from libtile.transforms.greedy import functions_in
+
+_REMARK = "SimplifyIntegers"
 
 
 @dataclass(frozen=True)
@@ -61,26 +64,31 @@ def _simplify(op: CudaTileOp, facts: Facts) -> bool:
         return False
     known = facts.of(op.results[0]).value
     if known is not None and (type_.element_type != i1 or op.spec.name in _KEEP_BITS):
-        _set_constant(op, known)
-        statistics.count("values known")
-        return True
+        return _set_constant(op, known, "values known")
     rule = _RULES.get(op.spec.name)
     return rule is not None and rule(op, facts)
 
 
-def _set_constant(op: CudaTileOp, value: int) -> None:
+def _set_constant(op: CudaTileOp, value: int, what: str) -> bool:
     type_ = op.results[0].type
     assert isinstance(type_, TileType)
     bits = bit_width(type_.element_type)
     size = max(bits // 8, 1)
     raw = (value & ((1 << bits) - 1)).to_bytes(size, "little")
+    _say(op, what)
     replace_op(op, [create_before(op, "constant", {}, [type_], {"value": DenseElementsAttr(type_, raw)})])
+    return True
 
 
 def _use(op: CudaTileOp, value: SSAValue, what: str) -> bool:
+    _say(op, what)
     replace_op(op, [value])
-    statistics.count(what)
     return True
+
+
+def _say(op: CudaTileOp, what: str) -> None:
+    statistics.count(what)
+    reporting.done(op, _REMARK, "Integer arithmetic that ranges decide is gone", Op=op.name, What=what)
 
 
 _KEEP_BITS = ("andi", "select", "broadcast", "reshape", "permute")
@@ -134,9 +142,7 @@ def _compare(op: CudaTileOp, facts: Facts) -> bool:
     answer = _DECIDED[predicate](*known)
     if answer is None:
         return False
-    _set_constant(op, int(answer))
-    statistics.count("comparisons decided")
-    return True
+    return _set_constant(op, int(answer), "comparisons decided")
 
 
 def _extreme(op: CudaTileOp, facts: Facts) -> bool:
@@ -149,6 +155,11 @@ def _extreme(op: CudaTileOp, facts: Facts) -> bool:
         if smaller if isinstance(op, OPS["mini"]) else larger:
             return _use(op, op.operands[index], "minima and maxima decided")
     return False
+
+
+def _absolute(op: CudaTileOp, facts: Facts) -> bool:
+    (source,) = op.operands
+    return _is_at_least(facts.of(source), 0) and _use(op, source, "absolute values of positive numbers")
 
 
 def _remainder(op: CudaTileOp, facts: Facts) -> bool:
@@ -164,14 +175,14 @@ def _quotient(op: CudaTileOp, facts: Facts) -> bool:
         return _use(op, op.operand("lhs"), "quotients by one")
     rounding = op.attribute_value("rounding")
     if not _is_at_least(a, 0) or rounding == "positive_inf":
+        if rounding == "negative_inf":
+            reporting.missed(op, _REMARK, "Floor division is no plain one", "its dividend may be negative")
         return False
     if _is_less(a, b):
-        _set_constant(op, 0)
-        statistics.count("quotients of smaller numbers")
-        return True
+        return _set_constant(op, 0, "quotients of smaller numbers")
     if rounding == "negative_inf" and _is_at_least(b, 1):
         op.properties["rounding"] = EnumAttr("RoundingMode", "zero")
-        statistics.count("floor divisions made plain")
+        _say(op, "floor divisions made plain")
         return True
     return False
 
@@ -192,9 +203,7 @@ def _logic(op: CudaTileOp, facts: Facts) -> bool:
             case ("andi", False) | ("ori", True):
                 return _use(op, value, "conditions decided")
             case ("xori", True) if (second := constant_bool(other)) is not None:
-                _set_constant(op, int(not second))
-                statistics.count("conditions decided")
-                return True
+                return _set_constant(op, int(not second), "conditions decided")
     return False
 
 
@@ -218,6 +227,7 @@ _RULES: dict[str, _Rule] = {
     "cmpi": _compare,
     "mini": _extreme,
     "maxi": _extreme,
+    "absi": _absolute,
     "remi": _remainder,
     "divi": _quotient,
     "andi": _logic,

@@ -91,6 +91,30 @@ def test_reasons_are_said_where_an_access_stays(text: str, reason: str) -> None:
     assert dict(found[0].arguments)["Reason"] == reason
 
 
+@pytest.mark.parametrize(
+    ("more", "reason"),
+    [
+        ("%s = sin %x : tile<64xf32>", "sin takes more instructions than accesses do"),
+        ("%s = divf %x, %x : tile<64xf32>", "divf takes more instructions than accesses do"),
+        (
+            "store_view_tko weak %x, %to[%b] : tile<64xf32>, VIEW, tile<i32> -> token\n" * 15,
+            "there are more than 16 accesses through views",
+        ),
+    ],
+)  # fmt: skip
+def test_views_stay_where_their_accesses_are_little_of_a_kernel(more: str, reason: str) -> None:
+    text = kernel(more=more.replace("VIEW", "partition_view<tile=(64), tensor_view<?xf32, strides=[1]>>"))
+    module, found = transformed(text)
+    assert "load_ptr_tko" not in names(module) and dict(found[0].arguments)["Reason"] == reason
+    module, _ = transformed(text, "expand-views{everywhere=true}")
+    assert "load_view_tko" not in names(module)
+
+
+def test_an_approximate_quotient_is_a_few_instructions() -> None:
+    module, _ = transformed(kernel(more="%s = divf %x, %x rounding<approx> : tile<64xf32>"))
+    assert "load_ptr_tko" in names(module)
+
+
 def test_everywhere_takes_loops_and_whole_tiles_too() -> None:
     loop = "for %i in (%zero to %n, step %n) : tile<i32> {\ncontinue\n}"
     for more in (loop, 'print_tko "%d", %n : tile<i32> -> token'):
@@ -187,6 +211,11 @@ def check_random(seed: int) -> int:
         transformed(text, "tile-O3")[0],
         transformed(text, "expand-views,recover-views,canonicalize")[0],
     ]
+    for tidy in ("", "canonicalize,cse,licm,dce,"):
+        again, said = transformed(text, f"expand-views,{tidy}contract-views")
+        versions.append(again)
+        came_back = [r for r in said if r.name == "ContractViews"]
+        assert all(r.kind is remarks.Kind.PASSED for r in came_back), f"seed {seed}\n{came_back}\n{text}"
     memory = []
     for version in versions:
         p = np.arange(1, rows * lead + 1).astype(TYPES[element])

@@ -45,6 +45,7 @@ PRINT1 = '\n%t = print_tko "%d", %r : tile<i1> -> token'
         ("divi %p, %q signed rounding<negative_inf>", "%cst_0_i32"),
         ("divi %x, %one signed", "%arg0"),
         ("andi %p, %mask", "%assume"),
+        ("absi %p", "%assume"),
     ],
 )
 def test_ranges_decide_arithmetic(op, printed):
@@ -139,6 +140,20 @@ def test_floor_modulo_and_floor_division_of_python_become_plain_ones():
     assert counted["floor divisions made plain"] == 1
 
 
+def test_what_guards_a_division_that_is_fine_goes():
+    body = """%zero = constant <i32: 0> : tile<i32>
+      %w = assume bounded<1, 64>, %y : tile<i32>
+      %fine = cmpi not_equal %w, %zero, signed : tile<i32> -> tile<i1>
+      assert %fine, "a division by zero" : tile<i1>
+      %by = select %fine, %w, %x : tile<i1>, tile<i32>
+      %quo = divi %x, %by signed : tile<i32>
+      %t = print_tko "%d", %quo : tile<i32> -> token"""
+    text, _ = run(body, "simplify-integers,canonicalize")
+    assert [word for word in ("select", "cmpi", "assert") if word in text] == []
+    text, _ = run(body.replace("bounded<1, 64>", "bounded<0, 64>"), "simplify-integers,canonicalize")
+    assert [word for word in ("select", "cmpi", "assert") if word in text] == ["select", "cmpi", "assert"]
+
+
 # -- tokens -----------------------------------------------------------------------------------------------------------
 
 POINTERS = "%p: tile<ptr<i32>>, %q: tile<ptr<i32>>, %x: tile<i32>, %c: tile<i1>"
@@ -167,7 +182,6 @@ def test_reads_wait_for_no_read_but_for_what_that_waits_for():
     [
         load("a") + store("s", "a"),  # a write waits for a read
         store("s") + load("a", "s"),  # a read for a write
-        load("a") + load("b", "a") + store("s", "b"),  # a token that something waits for stays
         load("a", order="acquire device") + load("b", "a"),
         load("a") + load("b", "a", order="relaxed device"),
     ],
@@ -175,6 +189,71 @@ def test_reads_wait_for_no_read_but_for_what_that_waits_for():
 def test_order_stays_where_a_write_or_a_strong_access_takes_part(body):
     text, counted = run(body, TOKENS, POINTERS)
     assert text.count("token=") == body.count("token=") and not counted
+
+
+def test_what_waits_for_a_read_waits_for_the_reads_before_it_too():
+    body = load("a") + load("b", "a") + load("d", "b", "%q") + store("s", "d")
+    text, counted = run(body, f"{TOKENS},dce", POINTERS)
+    assert counted["reads that wait for no read"] == 2
+    assert text.count("token=") == 1 and text.count("join_tokens") == 2, text
+    assert "%0 = join_tokens %result_token_1, %result_token : token" in text
+    assert "%1 = join_tokens %result_token_3, %0 : token" in text and "token=%1" in text
+
+
+TILES = "partition_view<tile=(16), tensor_view<?xi32, strides=[1]>>"
+VIEWS = f"""%zero = constant <i32: 0> : tile<i32>
+  %one = constant <i32: 1> : tile<i32>
+  %n = assume bounded<0, 4096>, %x : tile<i32>
+  %tensor = make_tensor_view %p, shape = [%n], strides = [1] : tile<i32> -> tensor_view<?xi32, strides=[1]>
+  %view = make_partition_view %tensor : {TILES}
+  %start = make_token : token
+"""
+
+
+def tile(name: str, index: str, token: str) -> str:
+    loaded = f"%v{name}, %{name} = load_view_tko weak %view[{index}] token=%{token}"
+    return f"{loaded} : {TILES}, tile<i32> -> tile<16xi32>, token\n"
+
+
+def put(name: str, index: str, token: str, value: str) -> str:
+    stored = f"%{name} = store_view_tko weak %{value}, %view[{index}] token=%{token}"
+    return f"{stored} : tile<16xi32>, {TILES}, tile<i32> -> token\n"
+
+
+def over_tiles(body: str, last: str) -> str:
+    loop = "%end = for %i in (%zero to %n, step %one) : tile<i32> iter_values(%t = %start) -> (token) {\n"
+    loop += f"%next = addi %i, %one : tile<i32>\n{body}continue %{last} : token\n}}\n"
+    return VIEWS + loop + tile("z", "%zero", "end") + '%u = print_tko "%d", %vz : tile<16xi32> -> token'
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        tile("a", "%i", "t") + put("e", "%i", "a", "va"),  # in place
+        tile("a", "%i", "t") + tile("b", "%i", "a") + put("e", "%i", "b", "vb"),
+        tile("a", "%zero", "t") + tile("e", "%next", "a"),  # all read
+    ],
+)
+def test_iterations_that_touch_other_memory_wait_for_none_before(body):
+    text, counted = run(over_tiles(body, "e"), f"{TOKENS},dce", POINTERS)
+    loop = text[text.index(" for ") : text.index("continue")]
+    assert counted["accesses that wait for no other iteration"] == 1
+    assert loop.count("%iterArg0") == 2 and "join_tokens %iterArg0" in loop, loop
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        tile("a", "%next", "t") + put("e", "%i", "a", "va"),  # what the next iteration writes
+        tile("a", "%i", "t") + put("e", "%zero", "a", "va"),
+        put("b", "%i", "t", "some") + tile("d", "%next", "b") + put("e", "%i", "b", "some"),
+    ],
+)
+def test_iterations_that_may_touch_the_same_memory_keep_their_order(body):
+    text, counted = run(over_tiles("%some = iota : tile<16xi32>\n" + body, "e"), TOKENS, POINTERS)
+    loop = text[text.index(" for ") : text.index("continue")]
+    assert "accesses that wait for no other iteration" not in counted
+    assert "token = %iterArg0" in loop and "join_tokens %iterArg0" not in loop
 
 
 def test_joins_keep_what_nothing_else_implies():
@@ -350,6 +429,12 @@ def test_passes_say_what_they_did_and_why_they_did_not() -> None:
     chosen = '%k = cmpi less_than %i, %x, signed : tile<i32> -> tile<i1>\nif %k {\n%u = print_tko "x" -> token\n}'
     assert said(loop.format(chosen), "loop-split") == ["passed"]
     assert said(loop.format(chosen.replace("%i,", "%y,")), "loop-split")[0].startswith("missed its condition")
+    floor = '%q = divi %x, %c4 signed rounding<negative_inf> : tile<i32>\n%t = print_tko "%d", %q : tile<i32> -> token'
+    four = "%c4 = constant <i32: 4> : tile<i32>\n"
+    assert said(four + floor, "simplify-integers") == ["missed its dividend may be negative"]
+    known = "%k = assume bounded<0, ?>, %x : tile<i32>\n"
+    assert said(four + known + floor.replace("%x", "%k"), "simplify-integers") == ["passed"]
+    assert said(load("a") + load("b", "a"), TOKENS, POINTERS) == ["passed"]
 
 
 def test_no_constant_is_made_of_a_type_that_has_none() -> None:
