@@ -16,7 +16,7 @@ from xdsl.ir import Attribute, Operation
 from libtile.dialects.cuda_tile.attributes import OptimizationHintsAttr
 from libtile.dialects.cuda_tile.locations import source_location
 from libtile.dialects.cuda_tile.ops import OPS, CudaTileOp
-from libtile.dialects.cuda_tile.types import i1
+from libtile.dialects.cuda_tile.types import GatherScatterViewType, i1
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.ir.places import walk
 from libtile.lowering.discardable import FEWER_BLOCKS, NOT_CLUSTERED
@@ -156,6 +156,16 @@ def _copies_by_tma(target: Target, schedule: str) -> bool:
     return has_agents(target)
 
 
+def _tma_ignored(op: CudaTileOp, target: Target, schedule: str) -> str:
+    """Why an access that asks for TMA is surely not done by it: chosen rows are copied wherever they stand, others by
+    the producer of a loop."""
+    by_rows = any(isinstance(value.type, GatherScatterViewType) for value in op.operands)
+    if by_rows and schedule == "specialized":
+        mode = "scatter4" if isinstance(op, _STORES) else "gather4"
+        return "" if target.has(f"tma_{mode}") else f"{target.name} has no {mode}"
+    return remarks.NO_TENSOR_MAPS if isinstance(op, _STORES) or not _copies_by_tma(target, schedule) else ""
+
+
 def _ignored(op: CudaTileOp, hint: Hint, target: Target, schedule: str) -> str:
     """Why a hint that holds is not used; empty when it is."""
     declared = _DECLARED.get(hint.key)
@@ -163,8 +173,8 @@ def _ignored(op: CudaTileOp, hint: Hint, target: Target, schedule: str) -> str:
         return "it is not known"
     if op.spec.name not in declared.ops:
         return f"it is no hint of {op.name}"
-    if hint.key == "allow_tma" and hint.value and (isinstance(op, _STORES) or not _copies_by_tma(target, schedule)):
-        return remarks.NO_TENSOR_MAPS
+    if hint.key == "allow_tma" and hint.value:
+        return _tma_ignored(op, target, schedule)
     if hint.key == "latency" and isinstance(op, _STORES):
         return "stores are not started iterations ahead"
     if hint.key == "latency" and schedule == "serial":

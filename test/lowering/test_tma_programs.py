@@ -106,6 +106,100 @@ def test_each_thread_asks_for_the_rows_whose_numbers_it_holds():
     assert ptx.count("tile::gather4") == ptx.count("tile::scatter4") == 4
 
 
+CHOSEN_BY_HINT = """cuda_tile.module @m {
+  entry @k(%p: tile<ptr<f16>>, %o: tile<ptr<f16>>, %from: tile<ptr<i32>>, %to: tile<ptr<i32>>, %n0: tile<i32>) {
+    %a = assume div_by<16>, %p : tile<ptr<f16>>
+    %b = assume div_by<16>, %o : tile<ptr<f16>>
+    %n = assume bounded<0, 65536>, %n0 : tile<i32>
+    %zero = constant <i32: 0> : tile<i32>
+    %one = constant <i32: 1> : tile<i32>
+    %two = constant <i32: 2> : tile<i32>
+    %width = constant <i32: 64> : tile<i32>
+    %l = iota : tile<64xi32>
+    %f1 = reshape %from : tile<ptr<i32>> -> tile<1xptr<i32>>
+    %f2 = broadcast %f1 : tile<1xptr<i32>> -> tile<64xptr<i32>>
+    %f = offset %f2, %l : tile<64xptr<i32>>, tile<64xi32> -> tile<64xptr<i32>>
+    %rows, %t0 = load_ptr_tko weak %f : tile<64xptr<i32>> -> tile<64xi32>, token
+    %g1 = reshape %to : tile<ptr<i32>> -> tile<1xptr<i32>>
+    %g2 = broadcast %g1 : tile<1xptr<i32>> -> tile<64xptr<i32>>
+    %g = offset %g2, %l : tile<64xptr<i32>>, tile<64xi32> -> tile<64xptr<i32>>
+    %places, %t1 = load_ptr_tko weak %g : tile<64xptr<i32>> -> tile<64xi32>, token
+    %va = make_tensor_view %a, shape = [%n, 128], strides = [128, 1] : tile<i32> -> TENSOR
+    %vb = make_tensor_view %b, shape = [%n, 128], strides = [128, 1] : tile<i32> -> TENSOR
+    %ga = make_gather_scatter_view %va : gather_scatter_view<tile=(64x64), padding_value = zero, TENSOR, sparse_dim=0>
+    %gb = make_gather_scatter_view %vb : gather_scatter_view<tile=(64x64), padding_value = zero, TENSOR, sparse_dim=0>
+    %start = make_token : token
+    %end = for %i in (%zero to %two, step %one) : tile<i32> iter_values(%t = %start) -> (token) {
+      %c = muli %i, %width : tile<i32>
+      %x, %t2 = load_view_tko weak %ga[%rows, %c] token = %t HINT : LOAD
+      %y = addf %x, %x rounding<nearest_even> : tile<64x64xf16>
+      %t3 = store_view_tko weak %y, %gb[%places, %c] token = %t2 HINT : STORE
+      %again, %t4 = load_view_tko weak %gb[%places, %c] token = %t3 HINT : LOAD
+      %z = addf %again, %x rounding<nearest_even> : tile<64x64xf16>
+      %t5 = store_view_tko weak %z, %gb[%places, %c] token = %t4 HINT : STORE
+      continue %t5 : token
+    }
+    return
+  }
+}
+"""
+for _name, _text in {
+    "LOAD": "VIEW, tile<64xi32>, tile<i32> -> tile<64x64xf16>, token",
+    "STORE": "tile<64x64xf16>, VIEW, tile<64xi32>, tile<i32> -> token",
+    "VIEW": "gather_scatter_view<tile=(64x64), padding_value = zero, TENSOR, sparse_dim=0>",
+    "TENSOR": "tensor_view<?x128xf16, strides=[128,1]>",
+}.items():
+    CHOSEN_BY_HINT = CHOSEN_BY_HINT.replace(_name, _text)
+"""Rows that are gathered, scattered, gathered again and scattered once more, each behind the one before."""
+
+
+def by_hint(gpu_name: str, hint: str = "allow_tma = true") -> str:
+    return CHOSEN_BY_HINT.replace("HINT", f"optimization_hints = <{gpu_name} = {{{hint}}}>")
+
+
+@pytest.mark.parametrize(
+    ("gpu_name", "modes"), [("sm_100", ["gather4", "scatter4"]), ("sm_120", ["gather4"]), ("sm_90", [])]
+)
+def test_rows_are_copied_by_tma_where_a_hint_asks_for_it_and_the_target_can(gpu_name, modes):
+    made = libtile.compile(libtile.parse(by_hint(gpu_name)), gpu_name, emit="ptx")
+    assert [mode for mode in ("gather4", "scatter4") if f"tile::{mode}" in made.ptx] == modes
+    said = {r.message for r in made.remarks if "OptimizationHint" in r.message}
+    assert ("OptimizationHint used allow_tma" in said) == bool(modes)
+    assert ("OptimizationHint ignored allow_tma" in said) == (len(modes) < 2)
+    plain = libtile.compile(libtile.parse(by_hint(gpu_name, "latency = 2")), gpu_name, emit="ptx").ptx
+    assert "gather4" not in plain and "scatter4" not in plain
+
+
+def by_hint_case():
+    rng = np.random.default_rng(7)
+    given = rng.integers(-9, 9, (90, 128)).astype(np.float16)
+    source, target = rng.integers(-3, 93, 64).astype(np.int32), rng.permutation(90)[:64].astype(np.int32)
+    want = np.zeros_like(given)
+    for s, t in zip(source, target):
+        want[t] = 3 * given[s] if 0 <= s < 90 else 0
+    return [given, np.zeros_like(given), source, target, 90], 1, want
+
+
+@pytest.mark.parametrize(("gpu_name", "order"), [("sm_100", None), ("sm_100", 1), ("sm_120", 2)])
+def test_rows_that_a_hint_has_copied_by_tma_are_right_in_a_loop(gpu_name, order):
+    options = {"backend": "simulator", "gpu_name": gpu_name, "check": "full", "block_order": order}
+    check(by_hint(gpu_name), by_hint_case, options)
+
+
+@pytest.mark.slow
+def test_rows_that_a_hint_has_copied_by_tma_are_right_in_every_schedule():
+    for order in range(20):
+        options = {"backend": "simulator", "gpu_name": "sm_100", "check": "full", "block_order": order}
+        check(by_hint("sm_100"), by_hint_case, options)
+
+
+def test_rows_whose_tensor_no_map_describes_are_moved_by_threads():
+    """Of a tensor that is not known to be aligned."""
+    text = by_hint("sm_100").replace("div_by<16>, %p", "div_by<2>, %p")
+    made = libtile.compile(libtile.parse(text), "sm_100", emit="tileas").tileas
+    assert 'not_tma = "it cannot be copied by TMA' in made and "gather_tma_load" in made
+
+
 @pytest.mark.parametrize(
     ("text", "gpu_name", "words"),
     [

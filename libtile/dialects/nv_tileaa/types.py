@@ -208,7 +208,10 @@ class TiledViewType(TileAAType):
 
     @property
     def traversal_strides(self) -> tuple[int, ...]:
-        """For each dimension of a tile the distance, in elements of the source, between tiles at adjacent indices."""
+        """For each dimension of a tile the distance, in elements of the source, between tiles at adjacent indices. Tiles
+        of a view with a sparse dimension begin at every element along the others."""
+        if self.layout.sparse_dim is not None:
+            return (1,) * len(self.shape)
         return self.layout.traversal_strides or self.shape
 
     def body(self) -> str:

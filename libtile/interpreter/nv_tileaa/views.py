@@ -32,8 +32,8 @@ def geometry_of(view: Attribute, tile: tuple[int, ...], sparse: int | None = Non
         return Geometry(whole, tuple(range(view.rank)), (1,) * view.rank, sparse, None, element(view.element_type))
     if not isinstance(view, TiledViewType) or not isinstance(view.source, MemRefType) or view.layout.leading:
         raise Fault(FaultKind.UNSUPPORTED, f"an access through {view}")
-    layout, rank = view.layout, len(view.shape)
-    steps = view.traversal_strides if layout.sparse_dim is None else (1,) * rank
+    layout = view.layout
+    steps = view.traversal_strides
     elem = element(view.source.element_type)
     return Geometry(view.shape, view.dim_map, steps, layout.sparse_dim, layout.padding, elem)
 

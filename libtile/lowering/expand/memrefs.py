@@ -312,7 +312,7 @@ def _tile_positions(
         if dim == layout.sparse_dim:
             found[axis] = _along(maker, maker.as_i64(value), shape, dim)
             continue
-        step = type_.traversal_strides[dim] if layout.sparse_dim is None else 1
+        step = type_.traversal_strides[dim]
         index = maker.as_index(value)
         start = index if step == 1 else maker.mul(index, maker.index(step))
         found[axis] = maker.add(maker.positions(shape, dim), maker.splat(start, shape))

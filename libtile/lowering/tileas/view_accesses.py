@@ -190,7 +190,7 @@ def view_access(op: Operation) -> ViewAccess | None:
     return ViewAccess(
         element="ptr" if isinstance(element, PtrType) else NUMBER_NAMES[element],
         tile=tuple(view.shape),
-        steps=(1,) * rank if sparse is not None else tuple(view.traversal_strides),
+        steps=tuple(view.traversal_strides),
         dims=tuple(range(rank)) if sparse is not None else tuple(view.dim_map),
         sizes=_known(type_.shape, memref.sizes),
         strides=_known(type_.strides, memref.strides),

@@ -5,7 +5,8 @@
     store:  descriptor, buffer; write the buffer; proxy fence; barrier; copy; commit; wait
 
 An access takes part when it allows TMA (`allow_tma`, or TILEIR_PREFER_TMA_FOR_LOAD_STORE is set) and its atom is one of
-TMA. TILEIR_DELAY_TMA_STORE_WAIT lets the wait of a store move behind the next barrier.
+TMA; one to rows that numbers choose gets that here, where a hint asks for it (`row_copies`).
+TILEIR_DELAY_TMA_STORE_WAIT lets the wait of a store move behind the next barrier.
 """
 
 from __future__ import annotations
@@ -56,9 +57,11 @@ from libtile.lowering.tileas.materialize import Inserter
 from libtile.lowering.tileas.shared_memory import tile_bytes
 from libtile.lowering.tileas.staging import loop_over_tiles, staging_of
 from libtile.lowering.tileas.tma.common import HOST_CODE, descriptors, fail, functions, index_of
+from libtile.lowering.tileas.tma.row_copies import choose_row_copies
 from libtile.lowering.tileas.tma.staged_stores import carried_order, store_in_turns
 from libtile.lowering.tileas.tma_tiles import TmaTile, Unfit, described_tile
 from libtile.support.records import dataclass, field
+from libtile.targets import target
 
 PREFER_TMA = "TILEIR_PREFER_TMA_FOR_LOAD_STORE"
 DELAY_WAIT = "TILEIR_DELAY_TMA_STORE_WAIT"
@@ -86,6 +89,9 @@ class LowerTmaLoadStoreToAsyncPass(ModulePass):
         delay = self.delay_store_wait or switched_on(DELAY_WAIT)
         for function in functions(op):
             if HOST_CODE not in function.attributes:
+                spec = function.kernel_spec
+                if spec is not None and spec.target is not None and (gpu := target(spec.target)).has("tma"):
+                    choose_row_copies(function, gpu)
                 _Lowering(function, prefer, delay).run()
 
 
