@@ -208,8 +208,8 @@ class TiledViewType(TileAAType):
 
     @property
     def traversal_strides(self) -> tuple[int, ...]:
-        """For each dimension of a tile the distance, in elements of the source, between tiles at adjacent indices. Tiles
-        of a view with a sparse dimension begin at every element along the others."""
+        """For each dimension of a tile the distance, in elements of the source, between tiles at adjacent indices: 1
+        where a view has a sparse dimension."""
         if self.layout.sparse_dim is not None:
             return (1,) * len(self.shape)
         return self.layout.traversal_strides or self.shape
