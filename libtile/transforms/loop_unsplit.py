@@ -1,47 +1,62 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""`loop-unsplit`: what `loop-split` does, undone: one loop, with a branch, of two that share their range.
+"""`loop-unsplit`: one loop, with a branch, of two in which one goes on with what the other has computed.
 
     for i in lb to min(p, ub) { B ; C }                  for i in lb to ub { if i >= p { A } else { B } ; C }
     for i in max(p, lb) to ub { A ; C }         becomes
 
-Frontends split loops (cuTile Python does so with every causal attention), and a compiler that starts the copies of the
-next iterations ahead, or gives them to warps of their own, wants the one loop: its pipeline is filled and drained once,
-and a warp that asks the same for all its threads loses nothing by the question.
+which `loop-split` undoes, and where the ranges are not known to meet, with n and m for the iterations of the two,
 
-The two bodies have to be equal but for ops without effects in one of them, behind which it goes on with another value:
-with scores that are masked, say. These ops, and that value, become a branch.
+    for i in lb to ub step s { B ; C }                   for j in 0 to n + m {
+    for i in from to end step s { A ; C }       becomes    i = j * s + (j >= n ? from - n * s : lb)
+                                                           if j >= n { A } else { B } ; C }
+
+Frontends split loops (cuTile Python does so with every causal attention), and so do authors of kernels. A compiler that
+starts the copies of the next iterations ahead, or gives them to warps of their own, wants the one loop: its pipeline is
+filled and drained once, and a warp that asks the same for all its threads loses nothing by the question.
+
+What the bodies have to have in common is said in `joined_bodies`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Block, IRNode, Operation, Region, SSAValue
+from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
 from libtile.analysis import Facts
 from libtile.dialects.cuda_tile.ops import CudaTileOp, build
 from libtile.dialects.cuda_tile.types import TileType, i1
 from libtile.dialects.interfaces import body, bounds_of
-from libtile.ir.places import walk
+from libtile.ir.places import is_within, walk
 from libtile.support import statistics
 from libtile.support.records import dataclass
 from libtile.targets import target
 from libtile.transforms import reporting
-from libtile.transforms.canonical_values import constant_integer, defining, is_op, replace_op
-from libtile.transforms.effects import has_no_effects, is_removable
+from libtile.transforms.canonical_values import (
+    constant_integer,
+    create_before,
+    defining,
+    is_op,
+    replace_op,
+    select_before,
+)
+from libtile.transforms.effects import is_removable, leaves_region
 from libtile.transforms.greedy import functions_in
+from libtile.transforms.joined_bodies import Inserted, JoinedBodies
+from libtile.transforms.loop_copies import Bounds, ends_early
 from libtile.transforms.products import multiplies
 
-Pair = tuple[SSAValue, SSAValue]
-"""A value of the plain body, and what the other one has in its place."""
+Maker = Callable[[Inserted], SSAValue]
+"""What makes the value of an argument of the joined bodies."""
 
 
 @dataclass(frozen=True)
 class LoopUnsplitPass(ModulePass):
-    """Make one loop of two with products that share their range, for targets whose agents work on one loop."""
+    """Make one loop of two with products, one after the other, for targets whose agents work on one loop."""
 
     name = "loop-unsplit"
 
@@ -74,20 +89,13 @@ def unsplit_loops(root: Operation) -> bool:
     return changed
 
 
-def _initial(loop: Operation) -> Sequence[SSAValue]:
-    assert isinstance(loop, CudaTileOp)
-    return loop.operand_group("initValues")
-
-
-def _first_half(loop: Operation) -> CudaTileOp | None:
-    """The loop in the same block that this one goes on from: all that it carries, and nothing else, is from there."""
-    initial = _initial(loop)
-    first = initial[0].owner if initial else None
-    if not isinstance(first, CudaTileOp) or not is_op(first, "for") or first.parent is not loop.parent:
-        return None
-    if list(initial) != list(first.results) or not multiplies(first):
-        return None
-    return first
+def _first_half(loop: CudaTileOp) -> CudaTileOp | None:
+    """The loop in the same block that this one goes on from: some of what it carries is from there."""
+    for value in loop.operand_group("initValues"):
+        first = value.owner
+        if isinstance(first, CudaTileOp) and is_op(first, "for") and first.parent is loop.parent and multiplies(first):
+            return first
+    return None
 
 
 def _meeting_point(first: Operation, second: Operation, facts: Facts) -> SSAValue | None:
@@ -124,6 +132,17 @@ def _is_extreme(value: SSAValue, name: str, a: SSAValue, b: SSAValue, unsigned: 
     return list(op.operands) in ([a, b], [b, a])
 
 
+def _before(op: Operation) -> Iterator[Operation]:
+    """The ops in front of an op, and of those around it, in their blocks."""
+    inner: Operation | None = op
+    while inner is not None and inner.parent is not None:
+        before = inner.prev_op
+        while before is not None:
+            yield before
+            before = before.prev_op
+        inner = inner.parent_op()
+
+
 def _between(first: Operation, second: Operation) -> Iterator[Operation]:
     op = first.next_op
     while op is not None and op is not second:
@@ -131,150 +150,221 @@ def _between(first: Operation, second: Operation) -> Iterator[Operation]:
         op = op.next_op
 
 
-class _Joined:
-    """Two loops as one: which ops of their bodies go together, and which stand in the branch."""
+@dataclass(frozen=True, eq=False)
+class _Counted:
+    """A number that a loop carries, or counts by: the body's argument, what it starts with, and what each iteration
+    adds to it."""
 
-    def __init__(self, first: CudaTileOp, second: CudaTileOp, point: SSAValue, richer: CudaTileOp):
-        self.first, self.second, self.point, self.richer = first, second, point, richer
-        self.plain = first if richer is second else second
-        self.known: dict[SSAValue, SSAValue] = dict(zip(body(self.plain).args, body(richer).args))
-        """What the other body has for a value of the plain one."""
-        self.pairs: list[tuple[Operation, Operation]] = []
-        self.extra: set[Operation] = set()
-        self.parted: dict[Pair, Operation] = {}
-        """Values that part, and the op of the plain body that uses them first."""
+    argument: BlockArgument
+    start: SSAValue
+    added: SSAValue
+
+
+@dataclass(frozen=True, eq=False)
+class _Counter:
+    """A number of one of the loops, or one of each that are one, as they add the same."""
+
+    first: _Counted | None
+    second: _Counted | None
+
+    @property
+    def sides(self) -> list[_Counted]:
+        return [side for side in (self.first, self.second) if side is not None]
+
+
+class _Joined:
+    """Two loops as one."""
+
+    def __init__(self, first: CudaTileOp, second: CudaTileOp, point: SSAValue | None) -> None:
+        self.first, self.second, self.point = first, second, point
+        self.blocks = body(first), body(second)
+        self.carried: list[tuple[int, int]] = []
+        """Numbers of what the second loop goes on with, in the first and in the second one."""
+        self.counters: list[_Counter] = []
+        self.most = 0
+        """At most so many iterations there are together, where they are counted."""
+        self.late: dict[_Counter, SSAValue] = {}
+        """What counters would have begun with, had the second loop been there from the first iteration on."""
 
     @staticmethod
     def of(first: CudaTileOp, second: CudaTileOp, facts: Facts) -> _Joined | str:
         """How to join two loops; or why they are not."""
-        point = _meeting_point(first, second, facts)
-        if point is None:
-            return "the ranges are not known to be the two parts of one, in steps of 1"
         if any(use.operation is not second for result in first.results for use in result.uses):
             return "what the first one gives has other uses"
         if not all(map(is_removable, _between(first, second))):
             return "something with effects stands between them"
-        sizes = [len(list(body(loop).ops)) for loop in (first, second)]
-        joined = _Joined(first, second, point, first if sizes[0] > sizes[1] else second)
-        return joined if joined._match() else "their bodies differ in more than a branch"
+        if ends_early(first) or ends_early(second):
+            return "an iteration may end early"
+        if any(map(leaves_region, _before(first))):
+            return "the program may end before them, and agents work on all of it"
+        joined = _Joined(first, second, _meeting_point(first, second, facts))
+        return joined._problem(facts) or joined
 
-    # -- matching ---------------------------------------------------------------------------------------------------
+    def _problem(self, facts: Facts) -> str:
+        if not self._find_carried():
+            return "they carry different things"
+        if self.point is None or self.counters:
+            if found := self._concatenation_problem(facts):
+                return found
+            self.point = None
+            self._count_by_index()
+        ends = [block.last_op for block in self.blocks]
+        assert ends[0] is not None and ends[1] is not None
+        self.yielded = [(ends[0].operands[m], ends[1].operands[n]) for m, n in self.carried]
+        self.bodies = JoinedBodies(*self.blocks, self._arguments(), self.yielded)
+        return self.bodies.problem()
 
-    def _match(self) -> bool:
-        """Go through both bodies: an op of the fuller one is that of the plain one, or belongs to the branch."""
-        plain = iter(body(self.plain).ops)
-        wanted = next(plain, None)
-        for op in body(self.richer).ops:
-            if wanted is not None and self._goes_with(wanted, op):
-                self.pairs.append((wanted, op))
-                self.known.update(zip(wanted.results, op.results))
-                wanted = next(plain, None)
-            elif not op.regions and has_no_effects(op):
-                self.extra.add(op)
-            else:
-                return False
-        return wanted is None
-
-    def _goes_with(self, plain: Operation, other: Operation) -> bool:
-        """Whether the two are one op, where operands may part that the branch computes of each other."""
-        if plain.name != other.name or len(plain.operands) != len(other.operands):
+    def _find_carried(self) -> bool:
+        """Tell what goes on from one loop to the other from numbers that can be computed from an iteration's."""
+        initial = self.second.operand_group("initValues")
+        given = list(self.first.results)
+        self.carried = [(given.index(v), n) for n, v in enumerate(initial) if v in given]  # type: ignore[arg-type]
+        sources = [m for m, _ in self.carried]
+        alone = [
+            [n for n in range(len(block.args) - 1) if n not in known]
+            for block, known in zip(self.blocks, (sources, [n for _, n in self.carried]))
+        ]
+        found = [{n: _counted(loop, n) for n in numbers} for loop, numbers in zip((self.first, self.second), alone)]
+        if len(set(sources)) < len(sources) or any(c is None for counted in found for c in counted.values()):
             return False
-        if [r.type for r in plain.results] != [r.type for r in other.results]:
-            return False
-        parted = [pair for pair in zip(plain.operands, other.operands) if self._other(pair[0]) is not pair[1]]
-        if not all(pair in self.parted or self._is_made_of(*pair) for pair in parted):
-            return False
-        context: dict[IRNode | SSAValue, IRNode | SSAValue] = {body(self.plain): body(self.richer)}
-        context.update((*self.known.items(), *parted))
-        if not plain.is_structurally_equivalent(other, context):
-            return False
-        for pair in parted:
-            self.parted.setdefault(pair, plain)
+        for n in sorted({*alone[0], *alone[1]}):
+            self._add_counters(found[0].get(n), found[1].get(n))
         return True
 
-    def _other(self, value: SSAValue) -> SSAValue:
-        return self.known.get(value, value)
+    def _add_counters(self, a: _Counted | None, b: _Counted | None) -> None:
+        """What the first and the second loop count, which is one where they add the same."""
+        if a is not None and b is not None and a.added is b.added and a.argument.type == b.argument.type:
+            self.counters.append(_Counter(a, b))
+        else:
+            self.counters += [c for c in (_Counter(a, None), _Counter(None, b)) if c.sides]
 
-    def _is_made_of(self, value: SSAValue, other: SSAValue) -> bool:
-        """Whether the branch computes `other` from what the plain body has as `value`."""
-        source = self._other(value)
-        return value.type == other.type and any(source in op.operands for op in self._branch_of(other))
+    def _count_by_index(self) -> None:
+        loops = (self.first, self.second)
+        a, b = (_Counted(body(loop).args[0], bounds_of(loop)[0], bounds_of(loop)[2]) for loop in loops)
+        self._add_counters(a, b)
 
-    def _branch_of(self, value: SSAValue) -> list[Operation]:
-        """The branch's ops that a value is computed by, in their order."""
-        found: set[Operation] = set()
-        work = [value]
-        while work:
-            op = work.pop().owner
-            if isinstance(op, Operation) and op in self.extra and op not in found:
-                found.add(op)
-                work += op.operands
-        return [op for op in body(self.richer).ops if op in found]
+    def _concatenation_problem(self, facts: Facts) -> str:
+        """Why iterations cannot be counted through both loops."""
+        type_ = self.blocks[0].args[0].type
+        counted = [side.argument for counter in self.counters for side in counter.sides]
+        if any(arg.type != type_ for arg in (*counted, self.blocks[1].args[0])):
+            return "they count in different types"
+        self.most = 0
+        for loop in (self.first, self.second):
+            at, lower = Bounds(loop, self.second), facts.of(bounds_of(loop)[0])
+            step = at.number(at.step)
+            if step is None or step <= 0:
+                return "a step is not known"
+            unsigned = at.signedness == "unsigned"
+            least = 0 if unsigned else -(at.modulus >> 1) if lower.lower is None else lower.lower
+            self.most += -((least - at.greatest) // step)
+        return "" if self.most < at.modulus else "they may have more iterations together than a number counts"
 
     # -- making -----------------------------------------------------------------------------------------------------
 
     def make(self) -> None:
         """Put the one loop in place of the two, where the second one stands."""
         first, second = self.first, self.second
-        lower, upper, step = bounds_of(first)[0], bounds_of(second)[1], bounds_of(second)[2]
-        block = Block(arg_types=[arg.type for arg in body(second).args])
-        for arg, old in zip(block.args, body(second).args):
+        if self.point is None:
+            at = Bounds(first, second)
+            counts = [_trips(Bounds(loop, second)) for loop in (first, second)]
+            bounds = [at.constant(0), at.add(*counts), at.constant(1)]
+            self.turning, self.unsigned = counts[0], self.most > at.modulus >> 1
+            for counter in self.counters:
+                if (own := counter.second) is None:
+                    continue
+                self.late[counter] = at.subtract(own.start, at.multiply(counts[0], own.added))
+                if own.argument.index > 0:
+                    ended = at.add(own.start, at.multiply(counts[1], own.added))
+                    second.results[own.argument.index - 1].replace_all_uses_with(ended)
+        else:
+            bounds = [bounds_of(first)[0], *bounds_of(second)[1:]]
+            self.turning, self.unsigned = self.point, bool(second.attribute_value("unsignedCmp"))
+        index, last = self.blocks[1].args[0], self.blocks[1].last_op
+        names = [index, *(self.blocks[1].args[1 + n] for _, n in self.carried)]
+        block = Block(arg_types=[value.type for value in names])
+        for arg, old in zip(block.args, names):
             arg.name_hint, arg.location = old.name_hint, old.location
-        values: dict[SSAValue, SSAValue] = {}
-        for loop in (self.plain, self.richer):
-            values.update(zip(body(loop).args, block.args))
-        chosen: dict[Pair, SSAValue] = {}
-        condition: SSAValue | None = None
-        for plain, other in self.pairs:
-            for pair in [pair for pair, user in self.parted.items() if user is plain]:
-                if condition is None:
-                    condition = self._condition(block)
-                chosen[pair] = self._branch(block, condition, pair, values)
-            given = {v: chosen[v, w] for v, w in zip(plain.operands, other.operands) if (v, w) in self.parted}
-            copy = plain.clone({**values, **given})
-            block.add_op(copy)
-            values.update(zip(other.results, copy.results))
-            values.update(zip(plain.results, copy.results))
-        joined = type(second).create(
-            operands=[lower, upper, step, *_initial(first)],
-            result_types=[result.type for result in second.results],
-            properties=second.properties.copy(),
-            attributes=second.attributes.copy(),
-            regions=[Region(block)],
-        )
+        end = build("continue", {"operands": []})
+        assert last is not None
+        end.location = last.location
+        block.add_op(end)
+        inserted = Inserted(block, end)
+        end.operands = self.bodies.make(inserted, lambda: self._condition(inserted))
+        initial = first.operand_group("initValues")
+        given: dict[str, SSAValue | Sequence[SSAValue] | None] = dict(zip(("lowerBound", "upperBound", "step"), bounds))
+        given["initValues"] = [initial[m] for m, _ in self.carried]
+        types = [value.type for value in names[1:]]
+        joined = build("for", given, types, {"unsignedCmp": self.unsigned}, [Region(block)])
+        joined.attributes.update(second.attributes)
         joined.location = second.location
         around = second.parent_block()
         assert around is not None
         around.insert_op_before(joined, second)
-        replace_op(second, joined.results)
-        replace_op(first, [None] * len(first.results))
+        for result, (_, n) in zip(joined.results, self.carried):
+            second.results[n].replace_all_uses_with(result)
+        for loop in (second, first):
+            replace_op(loop, [None] * len(loop.results))
 
-    def _condition(self, block: Block) -> SSAValue:
-        """Whether an iteration is one of those with the branch."""
-        predicate = "greater_than_or_equal" if self.richer is self.second else "less_than"
-        signedness = "unsigned" if self.second.attribute_value("unsignedCmp") else "signed"
-        compare = build(
-            "cmpi", {"lhs": block.args[0], "rhs": self.point}, [TileType((), i1)],
-            {"comparison_predicate": predicate, "signedness": signedness},
-        )  # fmt: skip
-        compare.location = self.second.location
-        block.add_op(compare)
-        return compare.results[0]
+    def _condition(self, at: Inserted) -> SSAValue:
+        """Whether an iteration is one of the second loop."""
 
-    def _branch(self, block: Block, condition: SSAValue, pair: Pair, values: dict[SSAValue, SSAValue]) -> SSAValue:
-        plain, other = pair
-        inner = dict(values)
-        then, otherwise = Block(), Block()
-        for op in self._branch_of(other):
-            then.add_op(op.clone(inner))
-        then.add_op(build("yield", {"operands": [inner[other]]}))
-        otherwise.add_op(build("yield", {"operands": [values.get(plain, plain)]}))
-        owner = other.owner
-        assert isinstance(owner, Operation)  # of the branch
-        for side in (then, otherwise):
-            assert side.last_op is not None
-            side.last_op.location = owner.location
-        chosen = build("if", {"condition": condition}, [plain.type], regions=[Region(then), Region(otherwise)])
-        chosen.location = owner.location
-        block.add_op(chosen)
-        return chosen.results[0]
+        def make() -> SSAValue:
+            settings = {
+                "comparison_predicate": "greater_than_or_equal",
+                "signedness": "unsigned" if self.unsigned else "signed",
+            }
+            given = {"lhs": at.block.args[0], "rhs": self.turning}
+            return create_before(at.end, "cmpi", given, [TileType((), i1)], settings)
+
+        return at.get("condition", make)
+
+    def _arguments(self) -> dict[SSAValue, Maker]:
+        """What makes the values of the bodies' arguments."""
+        found: dict[SSAValue, Maker] = {}
+        if self.point is not None:
+            found.update(dict.fromkeys([block.args[0] for block in self.blocks], _argument(0)))
+        for k, (m, n) in enumerate(self.carried):
+            found.update(dict.fromkeys([self.blocks[0].args[1 + m], self.blocks[1].args[1 + n]], _argument(1 + k)))
+        for counter in self.counters:
+            make = partial(self._count, counter)
+            found.update((side.argument, make) for side in counter.sides)
+        return found
+
+    def _count(self, counter: _Counter, at: Inserted) -> SSAValue:
+        """A counter in an iteration."""
+        starts = [] if counter.second is None else [self.late[counter]]
+        starts += [] if counter.first is None else [counter.first.start]
+        start = starts[0]
+        if starts[-1] is not start:
+            start = select_before(at.end, self._condition(at), start, starts[-1])
+        steps = Bounds(self.first, at.end)
+        return steps.add(steps.multiply(at.block.args[0], counter.sides[0].added), start)
+
+
+def _argument(number: int) -> Maker:
+    return lambda at: at.block.args[number]
+
+
+def _counted(loop: CudaTileOp, number: int) -> _Counted | None:
+    """What a loop carries, where it adds the same to it in each iteration."""
+    argument, last = body(loop).args[1 + number], body(loop).last_op
+    assert last is not None
+    following = defining(last.operands[number], "addi")
+    if following is None or argument not in following.operands:
+        return None
+    sides = list(following.operands)
+    added = sides[1] if sides[0] is argument else sides[0]
+    if is_within(added, loop):
+        return None
+    return _Counted(argument, loop.operand_group("initValues")[number], added)
+
+
+def _trips(at: Bounds) -> SSAValue:
+    """How many iterations a loop has, as a number without a sign: a step that is begun counts."""
+    span = at.subtract(at.larger(at.upper, at.lower), at.lower)
+    whole = at.quotient(span, at.step)
+    if at.number(at.step) == 1:
+        return whole
+    rest = at.subtract(span, at.multiply(whole, at.step))
+    return at.add(whole, at.smaller_span(rest, at.constant(1)))

@@ -2,6 +2,7 @@
 """Kernels as models have them give what numpy gives, in the interpreter and as code of each target."""
 
 import copy
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -48,3 +49,14 @@ def test_the_code_of_a_target_gives_what_numpy_gives(name, target):
 @pytest.mark.parametrize(("name", "target"), [c.values for c in CASES])
 def test_tiles_of_full_size_give_what_numpy_gives(name, target):
     check(name, FULL, backend="simulator", gpu_name=target)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("target", ["sm_90", "sm_100"])
+def test_two_loops_of_attention_are_right_in_every_schedule(target, seed):
+    """One head of the four."""
+    problem = PROBLEMS["capped_window"](SMALL)
+    args = tuple(x[:1].copy() if isinstance(x, np.ndarray) else x for x in problem.args)
+    cutile.launch(problem.kernel, (4, 1), args, backend="simulator", gpu_name=target, block_order=seed)
+    assert replace(problem, wanted={3: problem.wanted[3][:1]}).error(args) < problem.tolerance

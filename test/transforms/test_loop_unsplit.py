@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""`loop-unsplit`: one loop of two that share their range does what the two did."""
+"""`loop-unsplit`: one loop of two that go on with each other's values does what the two did."""
 
 from __future__ import annotations
 
@@ -33,6 +33,13 @@ EXTRA = """
       %kb = broadcast %kr : tile<1x1xf32> -> tile<8x8xf32>
       %masked = subf %s, %kb : tile<8x8xf32>
 """
+RETURN = """
+    %none = cmpi greater_than %lb, %ub, signed : tile<i32> -> tile<i1>
+    if %none {
+      return
+    }
+"""
+PRODUCT = "      %q = mmaf %one, %one, %s : tile<8x8xf32>, tile<8x8xf32>, tile<8x8xf32>"
 TEXT = """
 cuda_tile.module @m {{
   entry @kernel(%out: tile<ptr<f32>>, %counts: tile<ptr<i32>>, %lb: tile<i32>, %ub: tile<i32>, %p: tile<i32>) {{
@@ -43,14 +50,15 @@ cuda_tile.module @m {{
     %start = constant <f32: 0.5> : tile<8x8xf32>
     %one = constant <f32: 1.0> : tile<8x8xf32>
     %two = constant <f32: 2.0> : tile<8x8xf32>
+{before}
     %end = mini %ub, %p {end} : tile<i32>
-    %begin = maxi %p, %lb signed : tile<i32>
+    %begin = {begin} : tile<i32>
     %a:2 = for %i in (%lb to %end, step %c1) : tile<i32> iter_values(%acc = %start, %count = %zero)
         -> (tile<8x8xf32>, tile<i32>) {{
 {first}
     }}
 {between}
-    %z:2 = for %i in (%begin to %ub, step %c1) : tile<i32> iter_values(%acc = %a#0, %count = %a#1)
+    %z:2 = for %i in (%begin to %ub, step %c1) : tile<i32> iter_values(%acc = %a#0, %count = {count})
         -> (tile<8x8xf32>, tile<i32>) {{
 {second}
     }}
@@ -70,7 +78,8 @@ cuda_tile.module @m {{
 def module(masks_second: bool = True, **changed: str) -> libtile.Module:
     bodies = [PLAIN.format(extra="", scores="%s"), PLAIN.format(extra=EXTRA, scores="%masked")]
     first, second = bodies if masks_second else reversed(bodies)
-    parts = {"step": "1", "end": "signed", "between": "", "first": first, "second": second}
+    parts = {"step": "1", "end": "signed", "begin": "maxi %p, %lb signed", "count": "%a#1", "between": "", "before": ""}
+    parts |= {"first": first, "second": second}
     return libtile.parse(TEXT.format(**{**parts, **changed}))
 
 
@@ -119,18 +128,94 @@ def test_ranges_show_where_the_loops_meet():
     assert loops(joined(given)) == 1
 
 
+APART = {"step": "3", "begin": "subi %p, %lb"}
+"""Ranges that do not meet, in steps of 3."""
+ELSEWHERE = """
+      %j = subi %i, %c3 : tile<i32>
+      %y = itof %j signed : tile<i32> -> tile<f32>
+"""
+
+
+def halves(where: str, masks_second: bool = True, **changed: str) -> dict[str, str]:
+    """The bodies, of which the second one computes its product's numbers of others."""
+    plain, masked = PLAIN.format(extra="", scores="%s"), PLAIN.format(extra=EXTRA, scores="%masked")
+    other = (masked if masks_second else plain).replace("%x = itof %i signed", where + "      %x = itof %j signed")
+    return {"first": plain if masks_second else masked, "second": other, **changed}
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        APART,
+        {**APART, "first": PLAIN.format(extra=EXTRA, scores="%masked"), "second": PLAIN.format(extra="", scores="%s")},
+        {**APART, "count": "%c3"},
+        {**APART, "count": "%ub"},
+        {"count": "%c3", "step": "4", "begin": "addi %p, %c3"},
+        {"step": "5", "begin": "subi %zero, %p", "end": "unsigned"},
+        halves(ELSEWHERE, **APART),
+        halves(ELSEWHERE, masks_second=False, **APART),
+        halves(ELSEWHERE),
+        {"first": PLAIN.format(extra="", scores="%one")},
+        {"second": PLAIN.format(extra=EXTRA, scores="%kb")},
+    ],
+)  # fmt: skip
+def test_ranges_and_bodies_of_their_own(changed: dict[str, str]):
+    before, after = module(**changed), joined(module(**changed))
+    assert (loops(before), loops(after)) == (2, 1)
+    for lower, upper, point in itertools.product((-2, 3), (0, 8), (-3, 9)):
+        expected = outcome(before, lower, upper, point)
+        assert outcome(after, lower, upper, point) == expected, (lower, upper, point)
+
+
+def test_ranges_show_that_iterations_can_be_counted():
+    text = libtile.print_module(module(begin="subi %p, %lb"))
+    assert loops(joined(libtile.parse(text))) == 2
+    lines = text.splitlines()
+    at = next(n for n, line in enumerate(lines) if "mini" in line)
+    lines.insert(at, "%low = assume bounded<0, ?>, %arg2 : tile<i32>")
+    at = next(n for n, line in enumerate(lines) if "subi" in line)
+    name = lines[at].split("=")[0].strip()
+    lines.insert(at + 1, f"%begin = assume bounded<0, ?>, {name} : tile<i32>")
+    text = "\n".join(lines).replace("(%arg2 to", "(%low to").replace(f"({name} to", "(%begin to")
+    after = joined(libtile.parse(text))
+    assert loops(after) == 1 and "for unsigned" in libtile.print_module(after)
+    for lower, upper, point in itertools.product((0, 3), (-1, 0, 8), (3, 4, 9)):
+        assert outcome(after, lower, upper, point) == outcome(libtile.parse(text), lower, upper, point)
+
+
+def test_numbers_are_selected_and_masks_stand_in_the_branch():
+    text = libtile.print_module(joined(module(**halves(ELSEWHERE, **APART))))
+    assert text.count("= if ") == 1 and text.count("mmaf") == 1
+    branch = text[text.index("= if ") :]
+    assert "select" in text[: text.index("mmaf")] and "subf" in branch[: branch.index("else")]
+
+
+def test_facts_of_one_loop_are_not_stated_in_the_other():
+    where = ELSEWHERE.replace("%j = subi", "%k0 = subi") + "      %j = assume bounded<0, 3>, %k0 : tile<i32>\n"
+    after = libtile.print_module(joined(module(**halves(where, **APART))))
+    assert "assume" not in after[after.index("= for ") :]
+
+
 @pytest.mark.parametrize(
     ("changed", "reason"),
     [
-        ({"step": "2"}, "the ranges are not known to be the two parts of one"),
-        ({"end": "unsigned"}, "the ranges are not known to be the two parts of one"),
+        ({"begin": "subi %p, %lb"}, "they may have more iterations together than a number counts"),
+        ({"end": "unsigned"}, "they may have more iterations together than a number counts"),
+        ({**APART, "step": "-3"}, "a step is not known"),
+        ({"before": RETURN}, "the program may end before them"),
         ({"between": "    print_tko \"here\" -> token"}, "something with effects stands between them"),
         ({"between": "    store_ptr_tko weak %counts, %a#1 : tile<ptr<i32>>, tile<i32> -> token"}, "other uses"),
-        ({"first": PLAIN.format(extra="", scores="%one")}, "their bodies differ in more than a branch"),
-        ({"second": PLAIN.format(extra=EXTRA, scores="%kb")}, "their bodies differ in more than a branch"),
         (
             {"second": PLAIN.format(extra=EXTRA + '      print_tko "x" -> token', scores="%masked")},
-            "their bodies differ in more than a branch",
+            "their bodies load, store or multiply differently",
+        ),
+        (
+            {"second": PLAIN.format(extra=PRODUCT, scores="%q")},
+            "their bodies load, store or multiply differently",
+        ),
+        (
+            {**APART, "count": "%c3", "second": PLAIN.format(extra="", scores="%s").replace("addi %co", "muli %co")},
+            "they carry different things",
         ),
     ],
 )  # fmt: skip

@@ -7,6 +7,7 @@ import cuda.tile as ct
 
 Size = ct.Constant[int]
 LOWEST = -math.inf
+LOG2_E = 1 / math.log(2)
 
 
 @ct.kernel
@@ -151,3 +152,96 @@ def decode_split(Q, K, V, Out, LSE, scale: float, TM: Size, TN: Size, D: Size, C
         m = mn
     ct.store(Out, index=(z, h, 0, 0), tile=(acc / total).reshape((1, 1, TM, D)))
     ct.store(LSE, index=(z, h, 0), tile=(m + ct.log(total)).reshape((1, 1, TM)))
+
+
+def _keys_in(
+    K, V, q, row, state, h, first, end, scale: float, cap: float, window: int, causal: Size, TM: Size, TN: Size, D: Size
+):
+    """Go on with the keys from one column to another: blocks before the diagonal, or those that it crosses."""
+    m, total, acc = state
+    block = first // TN
+    for column in range(first, end, TN):
+        k = ct.load(K, index=(h, block, 0), shape=(1, TN, D), latency=3).reshape((TN, D))
+        s = ct.mma(q, ct.transpose(k), ct.full((TM, TN), 0.0, dtype=ct.float32)) * scale
+        s = cap * ct.tanh(s / cap, rounding_mode=ct.RoundingMode.APPROX)
+        col = column + ct.arange(TN, dtype=ct.int32)
+        if causal:
+            s = ct.where(row[:, None] >= col[None, :], s, -1.0e6)
+        behind = col[None, :] - row[:, None]
+        s = ct.where((behind >= -window) & (behind <= window), s, -1.0e6)
+        mn = max(m, ct.max(s, axis=-1) * LOG2_E)
+        p = ct.exp2(s * LOG2_E - mn[:, None], flush_to_zero=True)
+        al = ct.exp2(m - mn, flush_to_zero=True)
+        total = total * al + ct.sum(p, axis=-1)
+        v = ct.load(V, index=(h, block, 0), shape=(1, TN, D), latency=3).reshape((TN, D))
+        acc = ct.mma(ct.astype(p, q.dtype), v, acc * al[:, None])
+        m = mn
+        block += 1
+    return m, total, acc
+
+
+@ct.kernel
+def capped_window(Q, K, V, Out, scale: float, cap: float, window: int, G: Size, TM: Size, TN: Size, D: Size):
+    """Causal attention within a window, with bounded scores, in two loops: the second one has the diagonal."""
+    bx, h = ct.bid(0), ct.bid(1)
+    q = ct.load(Q, index=(h, bx, 0), shape=(1, TM, D)).reshape((TM, D))
+    row = bx * TM + ct.arange(TM, dtype=ct.int32)
+    state = (
+        ct.full((TM,), LOWEST, dtype=ct.float32),
+        ct.full((TM,), 0.0, dtype=ct.float32),
+        ct.full((TM, D), 0.0, dtype=ct.float32),
+    )
+    first, diagonal, end = max(0, bx * TM - window) // TN * TN, bx * TM, (bx + 1) * TM
+    state = _keys_in(K, V, q, row, state, h // G, first, diagonal, scale, cap, window, False, TM, TN, D)
+    _, total, acc = _keys_in(K, V, q, row, state, h // G, diagonal, end, scale, cap, window, True, TM, TN, D)
+    ct.store(Out, index=(h, bx, 0), tile=ct.astype(acc / total[:, None], Out.dtype).reshape((1, TM, D)))
+
+
+@ct.kernel
+def ragged_prefill(Q, K, V, starts, Out, scale: float, G: Size, TM: Size, TN: Size, D: Size):
+    """Causal attention within each of several sequences, which lie one behind the other: a loop over the blocks before
+    the diagonal, and one over those that it crosses, each with a count of its own."""
+    bx, b, h = ct.bid(0), ct.bid(1), ct.bid(2)
+    start = ct.load(starts, index=(b,), shape=(1,)).item()
+    length = ct.load(starts, index=(b + 1,), shape=(1,)).item() - start
+    first = bx * TM
+    if first >= length:
+        return
+    queries, keys = (
+        Q.slice(axis=0, start=start, stop=start + length),
+        K.slice(axis=0, start=start, stop=start + length),
+    )
+    values, results = (
+        V.slice(axis=0, start=start, stop=start + length),
+        Out.slice(axis=0, start=start, stop=start + length),
+    )
+    q = ct.load(queries, index=(bx, h, 0), shape=(TM, 1, D), padding_mode=ct.PaddingMode.ZERO).reshape((TM, D))
+    m = ct.full((TM,), LOWEST, dtype=ct.float32)
+    total = ct.full((TM,), 0.0, dtype=ct.float32)
+    acc = ct.full((TM, D), 0.0, dtype=ct.float32)
+    zeros = ct.full((TM, TN), 0.0, dtype=ct.float32)
+    for j in range(ct.cdiv(min(length, first), TN)):
+        k = ct.load(keys, index=(j, h // G, 0), shape=(TN, 1, D), padding_mode=ct.PaddingMode.ZERO).reshape((TN, D))
+        s = ct.mma(q, ct.transpose(k), zeros)
+        mn = max(m, ct.max(s, axis=1) * scale)
+        p = ct.exp2(s * scale - mn[:, None], flush_to_zero=True)
+        al = ct.exp2(m - mn, flush_to_zero=True)
+        total = total * al + ct.sum(p, axis=1)
+        v = ct.load(values, index=(j, h // G, 0), shape=(TN, 1, D), padding_mode=ct.PaddingMode.ZERO).reshape((TN, D))
+        acc = ct.mma(ct.astype(p, q.dtype), v, acc * al[:, None])
+        m = mn
+    row, column = first + ct.arange(TM, dtype=ct.int32), ct.arange(TN, dtype=ct.int32)
+    block = first // TN
+    for j in range(ct.cdiv(min(length, first + TM) - first, TN)):
+        k = ct.load(keys, index=(block + j, h // G, 0), shape=(TN, 1, D), padding_mode=ct.PaddingMode.ZERO)
+        s = ct.mma(q, ct.transpose(k.reshape((TN, D))), zeros)
+        col = first + j * TN + column
+        s = ct.where(row[:, None] >= col[None, :], s, -1.0e6)
+        mn = max(m, ct.max(s, axis=1) * scale)
+        p = ct.exp2(s * scale - mn[:, None], flush_to_zero=True)
+        al = ct.exp2(m - mn, flush_to_zero=True)
+        total = total * al + ct.sum(p, axis=1)
+        v = ct.load(values, index=(block + j, h // G, 0), shape=(TN, 1, D), padding_mode=ct.PaddingMode.ZERO)
+        acc = ct.mma(ct.astype(p, q.dtype), v.reshape((TN, D)), acc * al[:, None])
+        m = mn
+    ct.store(results, index=(bx, h, 0), tile=ct.astype(acc / total[:, None], Out.dtype).reshape((TM, 1, D)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import ml_dtypes
@@ -338,3 +339,31 @@ def group_gemm(t: Tiles, rng: np.random.Generator) -> Problem:
     c = [np.zeros((m, n), np.float16) for m, n, _ in sizes]
     wanted = {2: np.concatenate([(x.astype(F64) @ y.astype(F64)).ravel() for x, y in zip(a, b)])}
     return Problem(products.group_gemm, (4,), (a, b, c, t.m, t.n, t.k, 4), wanted, 0.05)
+
+
+@_problem
+def capped_window(t: Tiles, rng: np.random.Generator) -> Problem:
+    length, window = 4 * t.queries - 24, t.queries + 30
+    q, k, v = (_random(rng, heads, length, t.d) for heads in (4, 2, 2))
+    s = 20 * np.tanh(_scores(q, np.repeat(k, 2, 0)) * 0.125 / 20)
+    row, column = np.arange(length)[:, None], np.arange(length)[None]
+    s = np.where((column <= row) & (column >= row - window), s, -1e30)
+    args = (q, k, v, np.zeros_like(q), 0.125, 20.0, window, 2, t.queries, t.queries, t.d)
+    wanted = {3: _softmax(s) @ np.repeat(v.astype(F64), 2, 0)}
+    return Problem(attention.capped_window, (4, 4), args, wanted, 0.01)
+
+
+@_problem
+def ragged_prefill(t: Tiles, rng: np.random.Generator) -> Problem:
+    lengths = [2 * t.queries + 9, 3, 3 * t.queries]
+    starts = np.cumsum([0, *lengths]).astype(np.int32)
+    q, k, v = (_random(rng, starts[-1], heads, t.d) for heads in (4, 2, 2))
+    wanted = np.zeros(q.shape)
+    for start, end in pairwise(starts):
+        queries, keys, values = (x[start:end].swapaxes(0, 1) for x in (q, np.repeat(k, 2, 1), np.repeat(v, 2, 1)))
+        s = _scores(queries, keys) * 0.1 * np.log(2)
+        row, column = np.arange(end - start)[:, None], np.arange(end - start)[None]
+        s = np.where(column <= row, s, -np.inf)
+        wanted[start:end] = (_softmax(s) @ values.astype(F64)).swapaxes(0, 1)
+    args = (q, k, v, starts, np.zeros_like(q), 0.1, 2, t.queries, t.queries, t.d)
+    return Problem(attention.ragged_prefill, (3, 3, 4), args, {4: wanted}, 0.01)
