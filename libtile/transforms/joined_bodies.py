@@ -294,7 +294,8 @@ class JoinedBodies:
         known = self.sides[side]
         for op in self._cone(side, value):
             if op.has_trait(StatesFact):
-                known[op.results[0]] = self._of_side(known, op.operands[0])
+                (stated_of,) = op.operands
+                known[op.results[0]] = self._of_side(known, stated_of)
             elif op.results[0] not in known:
                 given = {v: self._of_side(known, v) for v in _uses(op)}
                 known.update(zip(op.results, self.at.add(op.clone(given)).results))
