@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -17,8 +17,6 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute
 
-from libtile.asm.attribute_parser import PREDICATES, AttributeParser
-from libtile.asm.dense import dense_attribute
 from libtile.dialects.cuda_tile.attribute_text import (
     Alias,
     TypeElision,
@@ -32,7 +30,10 @@ from libtile.ir.strings import quote, symbol_text, unquote
 from libtile.spec import Spec
 from libtile.spec.model import AttributeSpec, EnumSpec
 
-ParseAttribute = Callable[[AttributeParser], Attribute]
+if TYPE_CHECKING:
+    from libtile.asm.attribute_parser import AttributeParser
+
+ParseAttribute = Callable[["AttributeParser"], Attribute]
 
 _KINDS: dict[str, tuple[type[Attribute], Attribute | None]] = {
     "i64": (IntegerAttr, i64),
@@ -146,7 +147,15 @@ def _test_value(p: AttributeParser) -> Attribute:
     return p.dialect_attribute("bytecode_test_value", start)
 
 
+def _dense(p: AttributeParser) -> Attribute:
+    from libtile.asm.dense import dense_attribute  # which printing does without
+
+    return dense_attribute(p)
+
+
 def _predicate(p: AttributeParser) -> Attribute:
+    from libtile.asm.attribute_parser import PREDICATES  # which printing does without
+
     start = p.start
     if p.kind == "bare" and p.token in PREDICATES:
         name = p.keyword()
@@ -171,7 +180,7 @@ _SPECIAL: dict[str, ParseAttribute] = {
     "unit": _unit,
     "symbol_name": lambda p: StringAttr(p.symbol_name()),
     "function_type": lambda p: p.function_type(),
-    "dense": dense_attribute,
+    "dense": _dense,
     "i32_array": _int_array(i32),
     "bool_array": _int_array(i1),
     "hints": _hints,

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from libtile.asm.attribute_parser import PREDICATES
-from libtile.asm.dense import typed_elements
 from libtile.asm.format import AttributeRef, Custom, FormatError, RegionRef
 from libtile.asm.op_state import Argument, OpState
 from libtile.dialects.cuda_tile import attributes as ir
@@ -131,6 +129,8 @@ def subset_printer(element: Custom, op: OpSpec) -> PrintStep:
 
 
 def _parse_predicate(element: Custom, op: OpSpec) -> ParseStep:
+    from libtile.asm.attribute_parser import PREDICATES  # which printing does without
+
     name = _attribute(element).spec.name
 
     def parse(p: Parser, s: OpState) -> None:
@@ -191,6 +191,8 @@ def _print_visibility(element: Custom, op: OpSpec) -> PrintStep:
 
 
 def _parse_constant(element: Custom, op: OpSpec) -> ParseStep:
+    from libtile.asm.dense import typed_elements  # which printing does without
+
     name = _attribute(element).spec.name
     result = op.results[0].name if op.results else None
 

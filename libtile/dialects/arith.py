@@ -42,6 +42,7 @@ from xdsl.utils.exceptions import VerifyException
 from libtile.dialects.interfaces import DividesBy, Folds, MayExcludeOverflow, Partial
 from libtile.ir.data_field import data_definition
 from libtile.ir.deferred_op import DeferredOp
+from libtile.ir.plain_class import PlainClass
 
 if TYPE_CHECKING:
     from xdsl.parser import AttrParser, Parser
@@ -67,7 +68,7 @@ class IntegerOverflowFlag(Enum):
 
 
 @data_definition
-class IntegerOverflowAttr(Data[frozenset[IntegerOverflowFlag]]):
+class IntegerOverflowAttr(Data[frozenset[IntegerOverflowFlag]], metaclass=PlainClass):
     """In which ways an op says that it does not overflow."""
 
     name = "arith.overflow"

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from xdsl.irdl import IRDLOperation, OpDef, irdl_op_definition
 
+from libtile.ir.plain_class import PlainClass
 from libtile.support.threads import SHARED
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ _FORMATS: dict[str, FormatProgram] = {}
 """By the name of the op."""
 
 
-class DeferredOp(IRDLOperation):
+class DeferredOp(IRDLOperation, metaclass=PlainClass):
     """Base of ops that are defined on demand. Properties named after operands and the like are there from then on."""
 
     FORMAT: ClassVar[str | None] = None

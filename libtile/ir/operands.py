@@ -17,11 +17,13 @@ from xdsl.dialects.builtin import DenseArrayBase
 from xdsl.ir import Operation, SSAValue
 from xdsl.irdl import AttrSizedOperandSegments, IRDLOperation, VariadicDef
 
+from libtile.ir.plain_class import PlainClass
+
 Groups = tuple[tuple[str, bool], ...]
 """The groups of operands that a class declares, in order: the name, and whether it always has one operand."""
 
 
-class DeclaresOperands(Operation):
+class DeclaresOperands(Operation, metaclass=PlainClass):
     """Base of ops whose groups of operands are declared elsewhere than with IRDL."""
 
     @classmethod

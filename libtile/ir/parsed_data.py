@@ -4,17 +4,18 @@
 from __future__ import annotations
 
 import re
-from abc import ABCMeta
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from xdsl.ir import Attribute, Data
+
+from libtile.ir.plain_class import PlainClass
 
 if TYPE_CHECKING:
     from xdsl.parser import AttrParser
     from xdsl.printer import Printer
 
 
-class _SameOrNew(ABCMeta):
+class _SameOrNew(PlainClass):
     """Calling the class with one of its objects gives that object: xDSL does so with what `parse_parameter` returns."""
 
     def __call__(cls, *arguments: Any, **named: Any) -> Any:

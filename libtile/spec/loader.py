@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
-from typing import Any, cast
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, TypeVar, cast
 
 from libtile.spec.model import (
     ATTRIBUTE_KINDS,
@@ -35,7 +35,9 @@ from libtile.spec.model import (
     Version,
 )
 from libtile.support import declarations
-from libtile.support.threads import once
+from libtile.support.threads import SHARED, once
+
+K = TypeVar("K")
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _INSTALLED = os.path.join(_HERE, "data")
@@ -131,22 +133,36 @@ class _Builder:
             raise SpecError(f"{where}: version {text!r} is not declared")
         return Version.parse(text)
 
-    def build(self) -> Spec:
+    def build(self, *, on_demand: bool) -> Spec:
+        """All declarations; `on_demand`: those of ops are read, and with that validated, when they are asked for."""
         versions = tuple(sorted(Version.parse(v) for v in self.tables["version"]))
         testing = frozenset(Version.parse(v) for v, r in self.tables["version"].items() if r.get("testing"))
         enums = {n: self._enum(n, r) for n, r in self.tables["enum"].items()}
         types = {n: self._type(n, r, enums) for n, r in self.tables["type"].items()}
         constraints = {n: self._constraint(n, r, types) for n, r in self.tables["constraint"].items()}
-        ops = {n: self._op(n, r, enums, constraints) for n, r in self.tables["op"].items()}
-        aliases = {alias: op.name for op in ops.values() for alias in op.aliases}
+        records = self.tables["op"]
+        made: dict[str, OpSpec] = {}
+
+        def op(name: str) -> OpSpec:
+            if name not in made:
+                with SHARED:  # all threads have the same one
+                    if name not in made:
+                        made[name] = self._op(name, records[name], enums, constraints)
+            return made[name]
+
+        if not on_demand:
+            for name in records:
+                op(name)
+        opcodes = {name: record["opcode"] for name, record in records.items()}
+        aliases = {alias: name for name, record in records.items() for alias in record.get("aliases", ())}
         attribute_tags = {n: self._attribute_tag(n, r) for n, r in self.tables["attribute"].items()}
         debug = {n: self._debug(n, r) for n, r in self.tables["debug"].items()}
         _unique({n: t.tag for n, t in types.items()}, "type tag")
         _unique({n: t.tag for n, t in attribute_tags.items()}, "attribute tag")
         _unique({n: t.tag for n, t in debug.items()}, "debug tag")
-        _unique({n: o.opcode for n, o in ops.items()}, "opcode")
+        _unique(opcodes, "opcode")
         for alias in aliases:
-            if alias in ops:
+            if alias in records:
                 raise SpecError(f"op alias {alias!r} is also an op")
         return Spec(
             versions=versions,
@@ -162,10 +178,10 @@ class _Builder:
             debug=debug,
             hints={n: self._hint(n, r) for n, r in self.tables["hint_key"].items()},
             hint_architectures=self.scalars["architectures"],
-            ops=ops,
+            ops=_Ops({name: name for name in records}, op),
             unknown_ops=frozenset(self.unknown_ops),
             unknown_types=frozenset(self.unknown_types),
-            ops_by_opcode={o.opcode: o for o in ops.values()},
+            ops_by_opcode=_Ops({opcode: name for name, opcode in opcodes.items()}, op),
             types_by_tag={t.tag: t for t in types.values()},
             aliases=aliases,
         )
@@ -335,6 +351,26 @@ class _Builder:
         return DebugSpec(name, record["tag"], tuple(fields))
 
 
+class _Ops(Mapping[K, OpSpec]):
+    """Ops by name, or by opcode: `names` leads to the names by which `make` knows them."""
+
+    def __init__(self, names: Mapping[K, str], make: Callable[[str], OpSpec]):
+        self._names = names
+        self._make = make
+
+    def __getitem__(self, key: K) -> OpSpec:
+        return self._make(self._names[key])
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._names
+
+    def __iter__(self) -> Iterator[K]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
 def _flags(operands: tuple[ValueSpec, ...], attributes: tuple[AttributeSpec, ...]) -> tuple[Flag, ...]:
     """Bits go by version, attributes before operands within one, so that a later version never moves a bit."""
     members = [(a.since, 0, i, a.name) for i, a in enumerate(attributes) if a.in_flags]
@@ -382,14 +418,16 @@ def load(overlays: Iterable[str] = ()) -> Spec:
     """Read the package's declarations, then `overlays` (TOML texts) on top.
 
     An overlay may declare new versions, ops, types and enums, and add members to a declared op, type or enum whose
-    table says `extend = true`. Raises SpecError when declarations contradict each other.
+    table says `extend = true`. Raises SpecError when declarations contradict each other. Without an overlay, those of
+    ops are read when they are asked for: a program has few kinds of ops.
     """
     builder = _Builder()
+    given = list(overlays)
     for name in sorted(name for name in os.listdir(DATA) if name.endswith(".toml")):
         builder.merge(declarations.read(os.path.join(DATA, name)), name)
-    for number, text in enumerate(overlays):
+    for number, text in enumerate(given):
         builder.merge(declarations.parse(text), f"overlay {number}")
-    return builder.build()
+    return builder.build(on_demand=not given)
 
 
 @once

@@ -345,10 +345,11 @@ class Spec:
     debug: dict[str, DebugSpec]
     hints: dict[str, HintSpec]
     hint_architectures: tuple[str, ...]
-    ops: dict[str, OpSpec]
+    ops: Mapping[str, OpSpec]
+    """In the package's own declarations, each is made when it is first asked for."""
     unknown_ops: frozenset[str]
     unknown_types: frozenset[str]
-    ops_by_opcode: dict[int, OpSpec]
+    ops_by_opcode: Mapping[int, OpSpec]
     types_by_tag: dict[int, TypeSpec]
     aliases: dict[str, str]
     """Other spellings of op names, to the name declared."""

@@ -16,7 +16,6 @@ from xdsl.dialects.builtin import DenseArrayBase, DenseIntOrFPElementsAttr, Inte
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.traits import IsTerminator
-from xdsl.transforms.dead_code_elimination import would_be_trivially_dead
 
 from libtile.dialects import arith
 from libtile.dialects.arith import ExtSIOp, like
@@ -47,6 +46,7 @@ from libtile.ir.tile_form import SEGMENTS, TileOp, element_of, erase
 from libtile.support import statistics
 from libtile.support.records import dataclass
 from libtile.transforms import reporting
+from libtile.transforms.effects import is_dead_when_unused
 from libtile.transforms.greedy import inner_functions_in
 from libtile.transforms.masked_additions import select_addend
 from libtile.transforms.scoped_tokens import drop_order_between_scopes
@@ -110,7 +110,7 @@ def _erase_dead(root: Operation) -> bool:
         used = any(result.first_use is not None for result in op.results)
         if op is root or op.parent is None or used or not op.results:
             continue
-        if not op.has_trait(IsTerminator) and would_be_trivially_dead(op):
+        if not op.has_trait(IsTerminator) and is_dead_when_unused(op):
             erase(op)
             changed = True
     return changed

@@ -8,18 +8,45 @@ op pages (division by zero, an overflow that the op's flag rules out, an index o
 
 from __future__ import annotations
 
-from xdsl.ir import Operation
-from xdsl.traits import IsTerminator, RecursiveMemoryEffect, is_side_effect_free
-from xdsl.transforms.dead_code_elimination import would_be_trivially_dead
+from xdsl.ir import Operation, SSAValue
+from xdsl.traits import (
+    IsTerminator,
+    MemoryEffectKind,
+    RecursiveMemoryEffect,
+    SymbolOpInterface,
+    get_effects,
+    is_side_effect_free,
+)
 
 from libtile.dialects.effect_traits import AlwaysReturns
 from libtile.dialects.interfaces import StatesFact, control_flow, exit_of, is_defined
 from libtile.ir.places import inner_ops, walk
 
 
+def is_dead_when_unused(op: Operation) -> bool:
+    """Whether nobody can tell whether the op ran when its results are not used: it reads, or allocates what is its own.
+
+    So MLIR's `wouldOpBeTriviallyDead` has it, but that all that the op and those in it allocate counts as its own.
+    """
+    if op.has_trait(IsTerminator, value_if_unregistered=False):
+        return False
+    if op.has_trait(SymbolOpInterface, value_if_unregistered=False):
+        return False
+    effects = get_effects(op)
+    return effects is not None and all(
+        effect.kind == MemoryEffectKind.READ
+        or (
+            effect.kind == MemoryEffectKind.ALLOC
+            and isinstance(effect.value, SSAValue)
+            and op.is_ancestor(effect.value.owner)
+        )
+        for effect in effects
+    )
+
+
 def has_no_effects(op: Operation) -> bool:
     """Whether the op does nothing but compute its results from its operands."""
-    return bool(would_be_trivially_dead(op)) and is_side_effect_free(op)
+    return is_dead_when_unused(op) and is_side_effect_free(op)
 
 
 def is_unused(op: Operation) -> bool:
@@ -42,7 +69,7 @@ def is_removable(op: Operation) -> bool:
     flow = control_flow(op)
     if flow is not None:
         return flow.ends and all(_ends_here(inner, op) or is_removable(inner) for inner in inner_ops(op))
-    return bool(would_be_trivially_dead(op)) or op.has_trait(StatesFact)
+    return is_dead_when_unused(op) or op.has_trait(StatesFact)
 
 
 def _ends_here(op: Operation, parent: Operation) -> bool:

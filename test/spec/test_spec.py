@@ -83,3 +83,12 @@ def test_the_op_reference_is_fresh():
 def test_a_malformed_version_is_refused(text):
     with pytest.raises(ValueError, match="invalid version format"):
         Version.parse(text)
+
+
+def test_ops_are_the_same_whether_they_are_read_on_demand_or_at_once():
+    late, at_once = load(), load([""])
+    assert dict(late.ops) == dict(at_once.ops)
+    assert dict(late.ops_by_opcode) == dict(at_once.ops_by_opcode)
+    assert late.aliases == at_once.aliases
+    assert late.ops["addi"] is late.ops_by_opcode[late.ops["addi"].opcode]
+    assert late.ops.get("frobnicate") is None

@@ -7,11 +7,11 @@ Three things are done, all for a process that is a tool, never for one that impo
   that finds modules missing in it, or changed, adds them at its end.
 - `dataclasses` writes the methods of each class as text and compiles it, every time, and so do
   `libtile.support.records` with one method, and the bytecode's reader. That code is in the bundle too.
-- Classes are made in other ways, and what xDSL has them consist of is worked out on demand: see
-  `libtile_tools.adjustments`.
+- What xDSL needs to find dialects in files is loaded where there is such a file: see `libtile_tools.dialects_in_files`.
 
-None of them has to do with an input. Without them a tool does the same, more slowly. As for the files that Python
-writes for modules, there is no bundle written under `PYTHONDONTWRITEBYTECODE`, and one that is there is used.
+None of them has to do with an input, and none changes a class of another library, but that `dataclasses` puts no
+signature into the docstring of a class without one. Without them a tool does the same, more slowly. As for the files
+that Python writes for modules, no bundle is written under `PYTHONDONTWRITEBYTECODE`, and one that is there is used.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import os
 import sys
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader, all_suffixes
 
-from libtile_tools import adjustments
+from libtile_tools import dialects_in_files
 from libtile_tools.kept import Bundle, bundle
 
 TYPE_CHECKING = False  # as that of `typing`, which takes a while to import
@@ -112,6 +112,7 @@ class KeptFinder:
             if code is not None:
                 spec = ModuleSpec(fullname, _KeptLoader(fullname, source, code), origin=source, is_package=is_package)
                 spec.has_location = True
+                spec.cached = self.kept.path  # asked for otherwise, which takes a while for each module
                 if is_package:
                     spec.submodule_search_locations = [place]
                 return spec
@@ -242,7 +243,6 @@ def _keep_methods(module: ModuleType) -> None:
     assert _generated is not None
     module.exec = _generated.execute  # type: ignore[attr-defined]  # stands before the builtin of that name
     module.inspect = _NoSignatures()  # type: ignore[attr-defined]
-    adjustments.make_dataclasses_as_records(module)
 
 
 def _keep_inits(module: ModuleType) -> None:
@@ -277,18 +277,12 @@ def install() -> None:
     _generated = GeneratedCode(_kept)
     if "dataclasses" in sys.modules:
         _keep_methods(sys.modules["dataclasses"])
-    adjusted: dict[str, Callable[[ModuleType], None]]
-    replaced: dict[str, Callable[[ModuleType], None]]
-    adjusted = {
+    adjusted: dict[str, Callable[[ModuleType], None]] = {
         "dataclasses": _keep_methods,
         "libtile.support.records": _keep_inits,
         "libtile.bytecode.ops_source": _keep_codecs,
-        "xdsl": adjustments.leave_classes_plain,
-        "xdsl.irdl.attributes": adjustments.defer_attributes,
-        "xdsl.irdl.operations": adjustments.defer_operations,
-        "xdsl.irdl.declarative_assembly_format": adjustments.defer_formats,
     }
-    replaced = {"xdsl.utils.dialect_loader": adjustments.load_dialects_in_files_on_demand}
+    replaced: dict[str, Callable[[ModuleType], None]] = {"xdsl.utils.dialect_loader": dialects_in_files.load_on_demand}
     sys.meta_path.insert(0, _AdjustingFinder(_finder, adjusted, replaced))
 
 

@@ -13,6 +13,7 @@ from xdsl.ir import Attribute, Data
 
 from libtile.dialects.cuda_tile.types import TileType, bit_width
 from libtile.ir.data_field import DataField, data_definition
+from libtile.ir.plain_class import PlainClass
 from libtile.spec import default_spec
 from libtile.spec.model import EnumSpec
 
@@ -25,7 +26,7 @@ OUTSIDE_ATTRIBUTE = "cuda_tile.outside"
 the tensor as a whole. What is loaded there is padding."""
 
 
-class CudaTileAttribute(Data[Any]):
+class CudaTileAttribute(Data[Any], metaclass=PlainClass):
     """Base of the dialect's attributes: a value (`data`), a mnemonic and a textual body with its brackets."""
 
     mnemonic: ClassVar[str]
@@ -250,7 +251,7 @@ class TestValueAttr(CudaTileAttribute):
 
 
 @data_definition
-class FileLineColRange(Data[tuple[str, int, int, int, int]]):
+class FileLineColRange(Data[tuple[str, int, int, int, int]], metaclass=PlainClass):
     """`loc("file":1:2 to 3:4)`, MLIR's location of a range, which xDSL has no attribute for.
 
     A range whose end is its start is a `FileLineColLoc`. MLIR language reference, "Builtin dialect", FileLineColRange.

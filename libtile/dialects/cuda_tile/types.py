@@ -26,6 +26,7 @@ from xdsl.ir import Attribute, Data, ParametrizedAttribute, SSAValue, TypeAttrib
 from xdsl.irdl import irdl_attr_definition
 
 from libtile.ir.data_field import DataField, data_definition
+from libtile.ir.plain_class import PlainClass
 from libtile.spec import default_spec
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ NUMBER_TYPES: dict[str, Attribute] = {
 NUMBER_NAMES: dict[Attribute, str] = {t: name for name, t in NUMBER_TYPES.items()}
 
 
-class CudaTileType(Data[Any], TypeAttribute):
+class CudaTileType(Data[Any], TypeAttribute, metaclass=PlainClass):
     """Base of the dialect's own types: a value (`data`), a mnemonic, and a textual body."""
 
     mnemonic: ClassVar[str]

@@ -5,11 +5,10 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from xdsl.dialects.builtin import IndexType, IntegerType
 from xdsl.ir import Attribute
-from xdsl.parser import AttrParser
 from xdsl.utils.exceptions import VerifyException
 
 from libtile.dialects.nv_tileaa.attributes import parse_integers
@@ -17,6 +16,9 @@ from libtile.dialects.nv_tileaa.types import MemRefType, PtrType, TiledViewType
 from libtile.ir.data_field import DataField, data_definition
 from libtile.ir.parsed_data import ParsedData
 from libtile.ir.tile_form import element_of, rank_of, shape_of
+
+if TYPE_CHECKING:
+    from xdsl.parser import AttrParser
 
 INDEX_BITS = 64
 

@@ -8,14 +8,16 @@ The assumption predicates are in `assumptions`. An enum attribute compares to it
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from xdsl.ir import Attribute
-from xdsl.parser import AttrParser
 
 from libtile.ir.data_field import DataField, data_definition
 from libtile.ir.parsed_data import ParsedData
 from libtile.support.errors import LibtileError
+
+if TYPE_CHECKING:
+    from xdsl.parser import AttrParser
 
 
 class KeywordAttr(ParsedData):

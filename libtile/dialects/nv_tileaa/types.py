@@ -9,11 +9,10 @@ compared by value.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from xdsl.dialects.builtin import IndexType
 from xdsl.ir import Attribute, TypeAttribute
-from xdsl.parser import AttrParser
 
 from libtile.dialects.cuda_tile.types import DYNAMIC as DYNAMIC
 from libtile.dialects.cuda_tile.types import is_element_type
@@ -21,6 +20,9 @@ from libtile.dialects.nv_tileaa.attributes import TilingAttr
 from libtile.ir.data_field import DataField, data_definition
 from libtile.ir.parsed_data import ParsedData
 from libtile.ir.tile_form import parse_type, type_text
+
+if TYPE_CHECKING:
+    from xdsl.parser import AttrParser
 
 MAX_NUMBER = (1 << 63) - 1
 """The largest size or stride."""

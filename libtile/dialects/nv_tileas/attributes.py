@@ -4,10 +4,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from xdsl.ir import Attribute
-from xdsl.parser import AttrParser
 
 from libtile.dialects.nv_tileaa.attributes import KeywordAttr
 from libtile.dialects.nv_tileas.copy_atoms import (
@@ -31,6 +30,9 @@ from libtile.ir.parsed_data import ParsedData
 from libtile.layouts.shared_access import SharedWay
 from libtile.support.records import dataclass
 from libtile.targets import MmaAtom, mma_families
+
+if TYPE_CHECKING:
+    from xdsl.parser import AttrParser
 
 __all__ = [
     "ATOMIC_KINDS",

@@ -4,14 +4,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, Self
-
-from xdsl.parser import AttrParser
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from libtile.dialects.nv_tileaa.attributes import parse_integers
 from libtile.ir.data_field import DataField, data_definition
 from libtile.ir.parsed_data import ParsedData
 from libtile.layouts.shared_access import MATRIX, TRANSPOSED, VECTOR, SharedAccess
+
+if TYPE_CHECKING:
+    from xdsl.parser import AttrParser
 
 TMA_KINDS = ("tma_load", "tma_store", "tma_redg")
 """Atoms that work through a TMA descriptor."""

@@ -10,15 +10,17 @@ of the tile follow (`scalar` for rank 0).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from xdsl.ir import Attribute
-from xdsl.parser import AttrParser
 
 from libtile.ir.data_field import DataField, data_definition
 from libtile.ir.parsed_data import ParsedData
 from libtile.ir.tile_form import layout_of
 from libtile.layouts.linear import LinearLayout
+
+if TYPE_CHECKING:
+    from xdsl.parser import AttrParser
 
 
 @data_definition

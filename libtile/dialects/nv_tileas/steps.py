@@ -13,9 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
-from xdsl.parser import AttrParser
 from xdsl.utils.exceptions import VerifyException
 
 from libtile.dialects.nv_tileaa.collectives import Collective
@@ -28,6 +27,9 @@ from libtile.ir.tile_form import integer_of, layout_of, type_text
 from libtile.layouts import OFFSET, LinearLayout
 from libtile.layouts.collectives import EXCHANGE, LANES, REGISTERS, WARPS, SharedTrip, Step, folds, result_layout, runs
 from libtile.layouts.shared_access import SharedWay
+
+if TYPE_CHECKING:
+    from xdsl.parser import AttrParser
 
 COMMUTATIVE, NONE = "commutative", "none"
 

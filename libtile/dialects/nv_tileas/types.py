@@ -4,16 +4,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from xdsl.ir import Attribute, TypeAttribute
-from xdsl.parser import AttrParser
 
 from libtile.dialects.nv_tileas.attributes import MEMORY_SPACES
 from libtile.dialects.nv_tileas.layout import LayoutAttr
 from libtile.ir.data_field import DataField, data_definition
 from libtile.ir.parsed_data import ParsedData
 from libtile.ir.tile_form import Storage, parse_type, type_text
+
+if TYPE_CHECKING:
+    from xdsl.parser import AttrParser
 
 
 class TileASType(ParsedData, TypeAttribute):
