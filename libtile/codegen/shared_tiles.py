@@ -99,9 +99,12 @@ def _parted(b: KernelBuilder, values: Sequence[Value], bits: int) -> list[Value]
     return parts
 
 
-def store_shared(b: KernelBuilder, base: Value, shared: LinearLayout, tile: Tile, by: SharedAccess) -> None:
-    """Store a tile by an instruction; where threads hold copies the owner stores. `base` is aligned to 16 bytes.
-    LoweringError where the instruction cannot do it."""
+def store_shared(
+    b: KernelBuilder, base: Value, shared: LinearLayout, tile: Tile, by: SharedAccess, first: int = 0
+) -> None:
+    """Store a tile by an instruction; where threads hold copies the owner stores. `base` is aligned to 16 bytes;
+    `first` (in elements), of which no bit is one within an access, is xored to all offsets: the tile may be a part (not
+    surjective). LoweringError where the instruction cannot do it."""
     layout = normalized(without_register_copies(tile.layout), warp_bits_of(b))
     size = STORAGE_BYTES[tile.element]
     if by.kind != VECTOR and (not b.target.has("stmatrix") or layout.free_bits()[LANE]):
@@ -111,7 +114,7 @@ def store_shared(b: KernelBuilder, base: Value, shared: LinearLayout, tile: Tile
     addresses = Addresses(b, base, access.lanes, access.warps, size)
     with b.when(owner_predicate(b, layout)):
         for start, group in zip(access.starts, access.groups):
-            _store(b, access.kind, addresses.at(start), [values[r] for r in group], size)
+            _store(b, access.kind, addresses.at(start ^ first), [values[r] for r in group], size)
 
 
 def _store(b: KernelBuilder, kind: str, address: Value, values: Sequence[Value], size: int) -> None:

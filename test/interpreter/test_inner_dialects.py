@@ -259,6 +259,28 @@ def test_a_buffer_is_not_used_before_its_copy_is_waited_for():
     assert "before an asynchronous load on it has been waited for" in str(found)
 
 
+def test_a_copy_with_offsets_moves_a_part_of_a_buffer():
+    """Halves of a tile are swapped: written to the other half's place, and read back."""
+    body = (
+        VIEWS
+        + """
+      %x = nv_tileas.tiled_load %v[%1, %1] : @VIEW@, index, index -> tile<4x8xf32>
+      %b = nv_tileas.alloc_tensor : @BUF@
+      %l = nv_tileaa.extract_slice %x {offsets = array<i64: 0, 0>} : tile<4x8xf32> -> tile<4x4xf32>
+      %r = nv_tileaa.extract_slice %x {offsets = array<i64: 0, 4>} : tile<4x8xf32> -> tile<4x4xf32>
+      nv_tileas.copy %l, %b {offsets = array<i64: 0, 4>} : tile<4x4xf32>, @BUF@
+      nv_tileas.copy %r, %b {offsets = array<i64: 0, 0>} : tile<4x4xf32>, @BUF@
+      %u = nv_tileas.copy %b {offsets = array<i64: 0, 0>} : @BUF@ -> tile<4x4xf32>
+      %d = nv_tileas.copy %b {offsets = array<i64: 0, 4>} : @BUF@ -> tile<4x4xf32>
+      %s = nv_tileaa.cat %u, %d {dim = 1} : tile<4x4xf32>, tile<4x4xf32> -> tile<4x8xf32>
+      nv_tileas.tiled_store %w[%1, %1], %s : @VIEW@, tile<4x8xf32>, index, index
+    """
+    )
+    source, target, args = matrices()
+    libtile.run(libtile.parse(kernel(body)), args=args)
+    assert np.array_equal(target[4:, 8:], np.roll(source[4:, 8:], 4, axis=1))
+
+
 def test_a_buffer_that_nobody_wrote_is_not_read():
     body = (
         VIEWS

@@ -58,6 +58,43 @@ def test_two_warpgroups_multiply_what_a_third_one_makes():
     run("channels", (128, 256, 64), (144, 272, 80), "sm_90", order=1)
 
 
+PARTS = [
+    ("channels", (128, 256, 64), (144, 272, 80)),
+    ("groups", (128, 256, 64), (144, 272, 144)),
+    ("rounded", (128, 256, 64), (136, 264, 72)),
+    ("gated", (256, 128, 64), (272, 136, 80)),
+    ("lower", (256, 128, 64), (264, 136, 144)),
+    ("nibbles", (128, 256, 64), (136, 272, 208)),
+    ("rounded", (256, 128, 64), (264, 136, 72)),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "tile", "size"), PARTS)
+def test_parts_of_operands_are_made_at_edges_and_with_a_tail(name, tile, size):
+    run(name, tile, size, "sm_90", order=len(name), blocks=1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(20))
+def test_parts_of_operands_are_made_in_every_schedule(seed):
+    run("channels", (128, 256, 64), (128, 256, 144), "sm_90", order=seed)
+
+
+@pytest.mark.parametrize(
+    ("name", "tile"), [PARTS[0][:2], *(pytest.param(*case[:2], marks=pytest.mark.slow) for case in PARTS[1:])]
+)
+def test_makers_beside_two_warpgroups_spill_nothing(name, tile):
+    """A thread of theirs has 96 registers, and one of 64x256 in f16 takes 64, and what it comes from more."""
+    made = libtile.compile(bytecode(name, tile, "sm_90"), gpu_name="sm_90")
+    assert made.kernels[name].spills == 0 and "(C75" not in made.log
+
+
+def test_an_operand_that_fits_registers_is_made_as_a_whole():
+    parts = {tile: tileas("channels", tile, "sm_90").count("offsets = array") for tile in [(128, 128, 64), PARTS[0][1]]}
+    assert parts[128, 128, 64] == 0 and parts[PARTS[0][1]] > 1
+
+
 @pytest.mark.parametrize("gpu_name", TARGETS)
 def test_no_step_and_one_step(gpu_name):
     run("gated", (64, 64, 64), (64, 64, 16), gpu_name)

@@ -134,11 +134,11 @@ def check_layout(type_: Attribute) -> None:
 
 @tile_op
 class CopyOp(TileOp):
-    """Copies a tile or a buffer into a buffer; or, without a destination, a buffer into registers, its result: all of
-    it, or the part of the result's shape from `offsets` on. From shared memory to shared memory it makes another
-    dimension the dense one: by `ldmatrix` for bytes, by `lds` for words. By `tcgen05_cp` one thread copies a buffer in
-    shared memory to tensor memory, which goes on by itself: it is there for the products that this thread issues behind
-    it."""
+    """Copies a tile or a buffer into a buffer; or, without a destination, a buffer into registers, its result. With
+    `offsets` that is the part of a buffer in shared memory from there on that has the tile's shape. From shared memory
+    to shared memory it makes another dimension the dense one: by `ldmatrix` for bytes, by `lds` for words. By
+    `tcgen05_cp` one thread copies a buffer in shared memory to tensor memory, which goes on by itself: it is there for
+    the products that this thread issues behind it."""
 
     name = "nv_tileas.copy"
     traits = traits_def(ReadsOrWrites())
@@ -163,12 +163,16 @@ class CopyOp(TileOp):
         self._check_atom(source, target)
 
     def _check_part(self, source: Attribute, target: Attribute) -> None:
-        """A part of a buffer in shared memory that goes to registers, of those into which it can be cut."""
-        if self.result is None or not isinstance(source, BufferType) or source.space != "shared":
-            raise VerifyException("expects offsets where a part of a buffer in shared memory goes to registers")
-        whole, part = stored_shape(source), stored_shape(target)
-        if stored_element(source) != stored_element(target):
-            raise VerifyException(f"expects a part of {type_text(source)}, but got {type_text(target)}")
+        """A part of a buffer in shared memory, of those into which it can be cut, that goes to registers or comes from
+        them."""
+        buffer, tile = (target, source) if self.result is None else (source, target)
+        if not isinstance(buffer, BufferType) or buffer.space != "shared" or isinstance(tile, BufferType):
+            raise VerifyException(
+                "expects offsets where a part of a buffer in shared memory goes to registers, or comes from them"
+            )
+        whole, part = stored_shape(buffer), stored_shape(tile)
+        if stored_element(buffer) != stored_element(tile):
+            raise VerifyException(f"expects a part of {type_text(buffer)}, but got {type_text(tile)}")
         check_slice(self, whole, part)
         if any(offset % size for offset, size in zip(integers_of(self.offsets), part)):
             raise VerifyException(f"expects offsets that are multiples of the part's shape {list(part)}")

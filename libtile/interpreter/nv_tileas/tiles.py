@@ -39,7 +39,16 @@ def rearrange(site: Site) -> Run:
 
 @pure("nv_tileas.copy")
 def copy(site: Site) -> Run:
+    offsets = site.attr("offsets", None)
+
+    def part(buffer: Buffer, shape: tuple[int, ...]) -> Buffer:
+        return buffer.part(tuple(slice(first, first + size) for first, size in zip(offsets, shape)), shape)
+
     def run(source: Any, destination: Buffer | None) -> tuple[Any, ...]:
+        if offsets is not None and destination is None:
+            source = part(source, site.shape("result"))
+        elif offsets is not None and destination is not None:
+            destination = part(destination, np.shape(source))
         value = source.read() if isinstance(source, Buffer) else source
         if destination is None:
             return (value[()] if isinstance(value, np.ndarray) else value,)

@@ -44,9 +44,10 @@ from libtile.lowering.tileas.cleanup import is_pure
 from libtile.lowering.tileas.cluster_pipelines import ALIGNMENT
 from libtile.lowering.tileas.counted_loops import known_trips
 from libtile.lowering.tileas.feeds import TRANSPOSERS, Feed, Feeds, copied_tiles
-from libtile.lowering.tileas.made_operands import MadeOperand, Remade, made_operand
+from libtile.lowering.tileas.made_operands import MadeOperand, made_operand
 from libtile.lowering.tileas.materialize import Inserter
 from libtile.lowering.tileas.operand_paths import OperandPath, operand_path
+from libtile.lowering.tileas.remade import Remade
 from libtile.lowering.tileas.schedule import stages_wanted
 from libtile.lowering.tileas.shared_memory import block_bytes, pipeline_bytes, tile_bytes
 from libtile.lowering.tileas.tma_operands import TmaOperand, Unfit, can_transpose, tma_operand
@@ -239,9 +240,10 @@ class FedSteps:
         loads = [] if feeds.raw is None else [self.operands[number].load for number in feeds.raw.copied]
 
         def turn(inner: Inserter, places: Sequence[SSAValue], values: Values) -> list[SSAValue]:
-            def make(stage: Inserter, tiles: Sequence[SSAValue]) -> list[SSAValue]:
+            def make(stage: Inserter, tiles: Sequence[SSAValue], to: Sequence[SSAValue]) -> None:
                 remade = Remade(self.body, stage, at, dict(zip(loads, tiles)), values)
-                return [remade.tile(operand.value, operand.layout) for operand in self.made]
+                for operand, buffer in zip(self.made, to, strict=True):
+                    operand.make(remade, buffer)
 
             return feeds.make(inner, places, make)
 

@@ -64,6 +64,8 @@ def copied_tiles(held: Sequence[TmaOperand | MadeOperand]) -> list[TmaOperand]:
 
 Read = Callable[[Inserter, Sequence[SSAValue]], Sequence[SSAValue]]
 Fill = Callable[[Inserter, Sequence[SSAValue]], None]
+Make = Callable[[Inserter, Sequence[SSAValue], Sequence[SSAValue]], None]
+"""Makes operands of a stage's tiles, in buffers."""
 
 
 @dataclass(eq=False)
@@ -201,15 +203,14 @@ class Feeds:
         """Whether a step's products have to end before those of the next one are issued, which find no stage before."""
         return self.raw is not None and self.read.stages < OVERLAPPED
 
-    def make(self, at: Inserter, places: Sequence[SSAValue], make: Read) -> list[SSAValue]:
-        """A turn of the makers, from places in the pipelines `of_makers` on: `make` gives the operands of a stage's
+    def make(self, at: Inserter, places: Sequence[SSAValue], make: Make) -> list[SSAValue]:
+        """A turn of the makers, from places in the pipelines `of_makers` on: `make` makes the operands of a stage's
         tiles. The places behind."""
         raw, to = self.raw, places[-1]
 
         def turn(inside: Inserter, tiles: Sequence[SSAValue]) -> Sequence[SSAValue]:
             def fill(stage: Inserter, buffers: Sequence[SSAValue]) -> None:
-                for number, operand in zip(self.made, make(stage, tiles), strict=True):
-                    stage.add(CopyOp.make(operand, buffers[number]))
+                make(stage, tiles, [buffers[number] for number in self.made])
                 stage.add(FenceProxyOp.make(proxy="async.shared"))
 
             self.read.fill(inside, to, fill)

@@ -224,7 +224,7 @@ class _Cutter:
         end = self.stores[-1]
         at = Inserter(self.block, end, end.location)
         tokens: dict[SSAValue, list[SSAValue]] = {}
-        for offsets in _boxes(self.shape, shape):
+        for offsets in boxes(self.shape, shape):
             _Piece(self, at, Part(offsets, tuple(shape)), tokens).store()
         for old, parts in tokens.items():
             if old.first_use is not None:
@@ -305,66 +305,58 @@ class _Piece:
                     self.loaded[op.result_token] = made.results[-1]
                     self.tokens.setdefault(op.result_token, []).append(made.results[-1])
                 return made.results[0]
-            operands = self._operands(op, part)
-            if operands is not None:
-                properties = dict(op.properties)
-                if isinstance(op, ConstantOp):
-                    properties["value"] = DenseElementsAttr(
-                        TileType(part.shape, op.value.type.element_type), op.value.raw
-                    )
-                if isinstance(op, MakeRangeOp):
-                    start = 0 if op.start is None else op.start.value.data
-                    properties["start"] = IntegerAttr(start + part.offsets[0], i64)
+            parts = source_parts(op, part)
+            if parts is not None:
+                operands = [v if p is None else self._of(v, p) for v, p in zip(op.operands, parts)]
                 again = type(op).create(
-                    operands=operands, result_types=[type_], properties=properties, attributes=dict(op.attributes)
-                )
+                    operands=operands, result_types=[type_], properties=properties_of_part(op, part),
+                    attributes=dict(op.attributes),
+                )  # fmt: skip
                 return self.at.value(again, op.location)
         offsets = DenseArrayBase.from_list(i64, list(part.offsets))
         return self.at.value(ExtractSliceOp.make(value, results=[type_], offsets=offsets))
-
-    def _operands(self, op: Operation, part: Part) -> list[SSAValue] | None:
-        """The operands of which an op makes a part of its result; None where a part is taken of the whole instead."""
-        if isinstance(op, SplatOp | MakeRangeOp) or (isinstance(op, ConstantOp) and op.value.is_splat):
-            return list(op.operands)
-        if is_elementwise(op) and len(op.results) == 1:
-            return [self._of(v, part) if is_tile(v) else v for v in op.operands]
-        if isinstance(op, PermuteOp):
-            order = integers_of(op.permutation)
-            return [self._of(op.source, part.by(tuple(order.index(d) for d in range(len(order)))))]
-        if isinstance(op, BroadcastOp):
-            assert isinstance(op.source.type, TensorType) and isinstance(op.result.type, TensorType)
-            sizes = zip(op.source.type.get_shape(), op.result.type.get_shape())
-            dims: Dims = tuple(None if a != b else d for d, (a, b) in enumerate(sizes))
-            return [self._of(op.source, part.by(dims))]
-        if isinstance(op, ViewOp | ExpandDimsOp) and (sources := unit_dims_sources(op)) is not None:
-            return [self._of(op.source, part.by(sources))]
-        return None
 
     def _through_view(self, op: TiledLoadOp | TiledStoreOp, part: Part, values: Sequence[SSAValue]) -> Operation:
         """The access to a part: through a view of smaller tiles."""
         return through_narrow_view(self.at, op, part, values, self._ordered(op))
 
 
+def source_parts(op: Operation, part: Part) -> list[Part | None] | None:
+    """For each operand the part of it of which an op makes a part of its result; None for one that is taken as it is.
+    None where a part is taken of the whole result instead."""
+    if isinstance(op, SplatOp | MakeRangeOp) or (isinstance(op, ConstantOp) and op.value.is_splat):
+        return [None] * len(op.operands)
+    if is_elementwise(op) and len(op.results) == 1:
+        return [part if is_tile(v) else None for v in op.operands]
+    if isinstance(op, PermuteOp):
+        order = integers_of(op.permutation)
+        return [part.by(tuple(order.index(d) for d in range(len(order))))]
+    if isinstance(op, BroadcastOp):
+        sizes = zip(shape_of(op.source.type), shape_of(op.result.type))
+        return [part.by(tuple(None if a != b else d for d, (a, b) in enumerate(sizes)))]
+    if isinstance(op, ViewOp | ExpandDimsOp) and (sources := unit_dims_sources(op)) is not None:
+        return [part.by(sources)]
+    return None
+
+
+def properties_of_part(op: Operation, part: Part) -> dict[str, Attribute]:
+    """The properties of an op that makes a part of its result (`source_parts`)."""
+    properties = dict(op.properties)
+    if isinstance(op, ConstantOp):
+        properties["value"] = DenseElementsAttr(TileType(part.shape, op.value.type.element_type), op.value.raw)
+    if isinstance(op, MakeRangeOp):
+        start = 0 if op.start is None else op.start.value.data
+        properties["start"] = IntegerAttr(start + part.offsets[0], i64)
+    return properties
+
+
 def through_narrow_view(
     at: Inserter, op: TiledLoadOp | TiledStoreOp, part: Part, values: Sequence[SSAValue], tokens: Sequence[SSAValue]
 ) -> Operation:
     """The access to a part of a tile, of values behind tokens, through a view of smaller tiles."""
-    view = op.accessed
-    block, type_ = view.owner, view.type
-    assert isinstance(block, BlockTileOp) and isinstance(type_, TiledViewType)
-    steps = [gcd(t, n) for t, n in zip(type_.traversal_strides, part.shape)]
-    tiling = type_.layout
-    given = None if steps == list(part.shape) else steps
-    narrow = TiledViewType(
-        type_.source,
-        part.shape,
-        TilingAttr(tiling.dim_map, given, tiling.sparse_dim, tiling.padding, tiling.leading),
-    )
-    tiles = DenseArrayBase.from_list(i64, list(part.shape))
-    made = at.value(BlockTileOp.make(block.source, results=[narrow], tileSizes=tiles, dimGroups=block.dim_groups))
-    indices = list(op.group("indices"))
-    for d, (whole, step, offset) in enumerate(zip(type_.traversal_strides, steps, part.offsets)):
-        indices[d] = _moved(at, indices[d], whole // step, offset // step)
+    type_ = op.accessed.type
+    assert isinstance(type_, TiledViewType)
+    made, indices = narrow_view(at, op.accessed, op.group("indices"), part)
     results: list[Attribute] = [r.type for r in op.results]
     if isinstance(op, TiledLoadOp):
         results[0] = TensorType(type_.element_type, part.shape)
@@ -380,6 +372,35 @@ def through_narrow_view(
     return at.add(again, op.location)
 
 
+def narrow_view(
+    at: Inserter, view: SSAValue, indices: Sequence[SSAValue], part: Part
+) -> tuple[SSAValue, list[SSAValue]]:
+    """A view of smaller tiles of what a view shows, and the indices of that which is a part of the tile at `indices`.
+    Numbers that choose along a dimension stay as they are."""
+    block, type_ = view.owner, view.type
+    assert isinstance(block, BlockTileOp) and isinstance(type_, TiledViewType)
+    tiling = type_.layout
+    if tiling.sparse_dim is None:
+        wholes: Sequence[int] = type_.traversal_strides
+        steps = [gcd(t, n) for t, n in zip(wholes, part.shape)]
+        given: Sequence[int] | None = None if steps == list(part.shape) else steps
+    else:  # whose indices count elements
+        wholes, steps = [1] * len(part.shape), [1] * len(part.shape)
+        given = tiling.traversal_strides
+    narrow = TiledViewType(
+        type_.source,
+        part.shape,
+        TilingAttr(tiling.dim_map, given, tiling.sparse_dim, tiling.padding, tiling.leading),
+    )
+    tiles = DenseArrayBase.from_list(i64, list(part.shape))
+    made = at.value(BlockTileOp.make(block.source, results=[narrow], tileSizes=tiles, dimGroups=block.dim_groups))
+    moved = list(indices)
+    for d, (whole, step, offset) in enumerate(zip(wholes, steps, part.offsets)):
+        if d != tiling.sparse_dim:
+            moved[d] = _moved(at, moved[d], whole // step, offset // step)
+    return made, moved
+
+
 def _moved(at: Inserter, index: SSAValue, factor: int, more: int) -> SSAValue:
     """factor * index + more."""
     type_ = index.type
@@ -391,7 +412,7 @@ def _moved(at: Inserter, index: SSAValue, factor: int, more: int) -> SSAValue:
     return index
 
 
-def mark_outside(op: TiledLoadOp | TiledStoreOp, dims: Sequence[int]) -> None:
+def mark_outside(op: MemoryOp, dims: Sequence[int]) -> None:
     """Along these dimensions of its view an access is to a part of a tile."""
     inside = op.inside
     found = {*numbers(op, OUTSIDE), *(d for d in dims if d >= len(inside) or not inside[d])}
@@ -492,11 +513,11 @@ def _is_same(a: SSAValue, b: SSAValue) -> bool:
     return all(_is_same(v, w) for v, w in zip(x.operands, y.operands))
 
 
-def _boxes(whole: Sequence[int], part: Sequence[int]) -> Iterator[tuple[int, ...]]:
+def boxes(whole: Sequence[int], part: Sequence[int]) -> Iterator[tuple[int, ...]]:
     """Where the parts of a shape begin, the last dimension fastest."""
     if not whole:
         yield ()
         return
     for first in range(0, whole[0], part[0]):
-        for rest in _boxes(whole[1:], part[1:]):
+        for rest in boxes(whole[1:], part[1:]):
             yield first, *rest

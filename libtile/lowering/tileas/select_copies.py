@@ -163,12 +163,10 @@ class _Selector:
             return
         if buffer.type.space == "shared":
             kernel, layout, shared = Kernel(self.gpu, self.warps).of(op), _layout_of(op, tile), _buffer(op, buffer)
+            by, first = loaded_by if loads else stored_by, 0
             if op.offsets is not None:
-                first = part_offset(shared, integers_of(op.offsets))
-                op.atom = loaded_by(embedded(layout, shared), shared, element_bytes(tile), kernel, first)
-            else:
-                by = loaded_by if loads else stored_by
-                op.atom = by(layout, shared, element_bytes(tile), kernel)
+                first, layout = part_offset(shared, integers_of(op.offsets)), embedded(layout, shared)
+            op.atom = by(layout, shared, element_bytes(tile), kernel, first)
 
     def _transposed(self, op: CopyOp, source: BufferType, target: BufferType) -> None:
         """A copy within shared memory to where another dimension is the dense one; others are left."""

@@ -19,9 +19,12 @@ from libtile.lowering.tileas.exchange_sizes import Kernel
 from libtile.numerics.elements import STORAGE_BYTES
 
 
-def stored_by(layout: LinearLayout, shared: LinearLayout, element_bytes: int, kernel: Kernel) -> CopyAtomAttr:
-    """The cheapest way to store a tile of elements of so many bytes in a layout to one in shared memory."""
-    return store_atom(_store(layout, shared, element_bytes, kernel))
+def stored_by(
+    layout: LinearLayout, shared: LinearLayout, element_bytes: int, kernel: Kernel, moved: int = 0
+) -> CopyAtomAttr:
+    """The cheapest way to store a tile of elements of so many bytes in a layout to one in shared memory, or to a part
+    of it whose offset has ones in the bits `moved` (in elements)."""
+    return store_atom(_store(layout, shared, element_bytes, kernel, moved))
 
 
 def loaded_by(
@@ -66,8 +69,10 @@ def conversion_by(way: SharedWay, pieces: int = 1) -> ConversionAttr:
     return ConversionAttr(Conversion.SHARED.value, through)
 
 
-def _store(layout: LinearLayout, shared: LinearLayout, size: int, kernel: Kernel) -> SharedAccess:
-    found = accesses(reduced(layout, kernel.warp_bits), shared, size, kernel.gpu.has("stmatrix"), storing=True)
+def _store(layout: LinearLayout, shared: LinearLayout, size: int, kernel: Kernel, moved: int = 0) -> SharedAccess:
+    found = accesses(
+        reduced(layout, kernel.warp_bits), shared, size, kernel.gpu.has("stmatrix"), storing=True, moved_bits=moved
+    )
     return found.instruction(size)
 
 

@@ -54,8 +54,8 @@ from libtile.lowering.tileas.consumers import (
 )
 from libtile.lowering.tileas.fed_steps import FedSteps, NotSpecialized, operand_buffer
 from libtile.lowering.tileas.feeds import Feed
-from libtile.lowering.tileas.made_operands import without_conversions
 from libtile.lowering.tileas.materialize import Inserter
+from libtile.lowering.tileas.remade import without_conversions
 from libtile.lowering.tileas.schedule import stages_wanted
 from libtile.lowering.tileas.shared_memory import block_bytes, rings_bytes
 from libtile.lowering.tileas.specialize_chains import BUDGETS, consumers_and_producer

@@ -28,7 +28,8 @@ from libtile.lowering.tileas.consumers import PRODUCER_WARPS
 from libtile.lowering.tileas.counted_loops import number_type, trips
 from libtile.lowering.tileas.fed_steps import FedSteps
 from libtile.lowering.tileas.feeds import TRANSPOSERS, Feeds
-from libtile.lowering.tileas.made_operands import MAKERS
+from libtile.lowering.tileas.made_operands import MAKING
+from libtile.lowering.tileas.maker_layouts import MAKERS
 from libtile.lowering.tileas.materialize import Inserter, array_of
 from libtile.lowering.tileas.tma_operands import Unfit
 from libtile.support.records import dataclass
@@ -37,8 +38,6 @@ BUDGETS = {8: (232, 40)}
 """Registers of a consumer's and a producer's thread, by the number of consumer warps, where they share unequally."""
 TRANSPOSING = {8: (224, 56)}
 """The same, where warps beside the producer transpose tiles, if a consumer needs no more."""
-MAKING = {4: (232, 40, 232), 8: (192, 32, 96)}
-"""Those of a consumer's, of the producer's and of a maker's thread, where operands are made."""
 LEAST_REGISTERS = 32
 """Beside those of its accumulators, of a thread that issues an instruction."""
 COPIES = 1

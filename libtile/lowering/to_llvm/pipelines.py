@@ -281,4 +281,8 @@ def _copy(e: Emitter, op: CopyOp) -> None:
             raise unsupported(op, f"copies within shared memory, and its atom {op.atom} does not", e.b.target.name)
         transposing_copies.transpose(e.b, source.pointer, buffer.pointer, how, size)
         return
-    shared_tiles.store_shared(e.b, buffer.pointer, buffer.layout, e.tile(op.source), access)
+    tile, first = e.tile(op.source), 0
+    if op.offsets is not None:
+        first = part_offset(buffer.layout, integers_of(op.offsets))
+        tile = Tile(embedded(tile.layout, buffer.layout), tile.element, tile.registers)
+    shared_tiles.store_shared(e.b, buffer.pointer, buffer.layout, tile, access, first)

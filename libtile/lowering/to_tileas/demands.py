@@ -30,9 +30,10 @@ RIGHT = 1
 """Which operand of a product is the right one."""
 
 
-def source_layout(op: Unary, result: LinearLayout) -> LinearLayout | None:
-    """The layout of an op's source that gives its result this layout without moving anything."""
-    source = tile_shape(op.source)
+def source_layout(op: Unary, result: LinearLayout, source: tuple[int, ...] | None = None) -> LinearLayout | None:
+    """The layout of an op's source that gives its result this layout without moving anything; of a part of the source
+    of this shape, where the layout is one of a part of the result."""
+    source = tile_shape(op.source) if source is None else source
     if not source:
         return None
     match op:

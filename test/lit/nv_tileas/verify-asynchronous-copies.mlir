@@ -33,3 +33,14 @@ nv_tileaa.func @an_asynchronous_load_has_pointers(%v: tile<4xf32>, %b: !buffer) 
   %bad = nv_tileas.async.load %v, %b : tile<4xf32>, !buffer -> !nv_tileas.async_token
   nv_tileaa.return
 }
+
+nv_tileaa.func @a_part_is_one_of_a_buffer_in_shared_memory(%b: !nv_tileas.buffer<4x8xf32, shared>, %t: tile<4x4xf32>) {
+  nv_tileas.copy %t, %b {offsets = array<i64: 0, 4>} : tile<4x4xf32>, !nv_tileas.buffer<4x8xf32, shared>
+  // expected-error @+1 {{'nv_tileas.copy' op expects a slice inside of [4, 8], but it leaves it}}
+  nv_tileas.copy %t, %b {offsets = array<i64: 0, 8>} : tile<4x4xf32>, !nv_tileas.buffer<4x8xf32, shared>
+  // expected-error @+1 {{'nv_tileas.copy' op expects offsets that are multiples of the part's shape [4, 4]}}
+  nv_tileas.copy %t, %b {offsets = array<i64: 0, 2>} : tile<4x4xf32>, !nv_tileas.buffer<4x8xf32, shared>
+  // expected-error @+1 {{'nv_tileas.copy' op expects offsets where a part of a buffer in shared memory goes to registers, or comes from them}}
+  nv_tileas.copy %b, %b {offsets = array<i64: 0, 0>} : !nv_tileas.buffer<4x8xf32, shared>, !nv_tileas.buffer<4x8xf32, shared>
+  nv_tileaa.return
+}
