@@ -135,10 +135,9 @@ def _extend(op: CudaTileOp, state: State) -> Fact:
     if op.attribute_value("signedness") == "signed" or non_negative:
         limit = 1 << (width_of(source) - 1)
         if fact.lower is None:  # a wrap in the narrow type would break a run in the wide one
-            flat = f.negate(f.negate(fact)) if max(fact.contiguity) > 1 else fact
-            return replace(flat, lower=-limit, upper=limit - 1)
+            return replace(f.aligned_runs(fact), lower=-limit, upper=limit - 1)
         return fact if fact.upper is not None else replace(fact, upper=limit - 1)
-    return replace(f.negate(f.negate(replace(fact, lower=None, upper=None))), lower=None, upper=None)
+    return replace(f.aligned_runs(fact), lower=None, upper=None)
 
 
 @rule("trunci")
@@ -150,15 +149,8 @@ def _truncate(op: CudaTileOp, state: State) -> Fact:
 
 @rule("cmpi")
 def _compare(op: CudaTileOp, state: State) -> Fact:
-    a, b = (get(state, x) for x in op.operands)
-    negative = any(x.lower is None or x.lower < 0 for x in (a, b))
-    if op.attribute_value("signedness") == "unsigned" and negative:
-        same = tuple(map(min, a.constancy, b.constancy))
-        return replace(Fact.unknown(len(a.divisor)), constancy=same)
-    if a.lower is None and b.lower is None and max(*a.contiguity, *b.contiguity) > 1:
-        # a run may wrap around and change its order
-        same = tuple(map(min, a.constancy, b.constancy))
-        return replace(Fact.unknown(len(a.divisor)), constancy=same)
+    # Runs that begin at a multiple of their length wrap around nowhere within, as signed numbers or unsigned ones.
+    a, b = (f.aligned_runs(get(state, x)) for x in op.operands)
     return f.compare(a, b, str(op.attribute_value("comparison_predicate")))
 
 

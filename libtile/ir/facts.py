@@ -4,7 +4,8 @@
 A tile's elements are looked at along one dimension at a time. Along dimension d, cut into groups of
 
     constancy[d]    elements: each group holds one value
-    contiguity[d]   elements: each group counts up by one (pointers: by the size of the pointee)
+    contiguity[d]   elements: each group counts up by one (pointers: by the size of the pointee), and wraps around
+                    where numbers of its width do
 
 and `divisor[d]` divides the first element of each *contiguity* group. All three are powers of two, and groups start at
 index 0. Scalars are treated as tiles of one dimension of one element. `lower` and `upper` bound all elements (integers
@@ -119,6 +120,13 @@ def negate(a: Fact) -> Fact:
         None if a.upper is None else -a.upper,
         None if a.lower is None else -a.lower,
     )
+
+
+def aligned_runs(a: Fact) -> Fact:
+    """The same, with runs that begin at a multiple of their length: none of them goes over the end of a type's range,
+    whose numbers are as many as a higher power of two."""
+    runs = tuple(min(c, d) for c, d in zip(a.contiguity, a.divisor))
+    return replace(a, contiguity=runs, divisor=tuple(a.divisor_at(d, c) for d, c in enumerate(runs)))
 
 
 def subtract(a: Fact, b: Fact) -> Fact:

@@ -16,8 +16,8 @@ def entry_of(text):
     return next(op for op in module.tile_module.walk() if op.name == "cuda_tile.entry")
 
 
-def check_claims(fact, values, unit=1):
-    """Every claim of `fact` about the elements `values`."""
+def check_claims(fact, values, unit=1, bits=32):
+    """Every claim of `fact` about the elements `values`, which count up as numbers of so many bits do."""
     values = np.asarray(values, dtype=object)
     if values.ndim == 0:
         values = values.reshape(1)
@@ -29,7 +29,7 @@ def check_claims(fact, values, unit=1):
                 if i % counts == 0:
                     assert line[i] % min(divisor, 1 << 40) == 0, (fact, line)
                 else:
-                    assert line[i] == line[i - 1] + unit, (fact, line)
+                    assert (line[i] - line[i - 1] - unit) % (1 << bits) == 0, (fact, line)
                 if i % same:
                     assert line[i] == line[i - 1], (fact, line)
     if fact.lower is not None:
@@ -49,6 +49,7 @@ SUFFIX = {
     "shri": " signed",
 }
 SHAPE = (8, 16)
+CONSTANTS = [0, 1, 2, 3, 4, 8, 12, 16, 64, 100, -4, -1, 2**20, 2**31 - 8, 2**31 - 3, -(2**31)]
 
 
 def wrap(values, bits=32):
@@ -105,7 +106,9 @@ def programs(draw):
     ]
     values = [rows, columns]
     for _number in range(draw(st.integers(1, 3))):
-        constant = draw(st.sampled_from([0, 1, 2, 3, 4, 8, 12, 16, 64, 100, -4, -1, 2**20]))
+        constant = draw(
+            st.sampled_from([0, 1, 2, 3, 4, 8, 12, 16, 64, 100, -4, -1, 2**20, 2**31 - 8, 2**31 - 3, -(2**31)])
+        )
         lines.append(f"%v{len(values)} = constant <i32: {constant}> : tile<8x16xi32>")
         values.append(np.full(SHAPE, constant, dtype=object))
     for _ in range(draw(st.integers(1, 10))):
@@ -122,7 +125,9 @@ def programs(draw):
     predicate = draw(
         st.sampled_from(["less_than", "less_than_or_equal", "greater_than", "greater_than_or_equal", "equal"])
     )
-    lines.append(f"%mask = cmpi {predicate} %v{i}, %v{j}, signed : tile<8x16xi32> -> tile<8x16xi1>")
+    signedness = draw(st.sampled_from(["signed", "unsigned"]))
+    lines.append(f"%mask = cmpi {predicate} %v{i}, %v{j}, {signedness} : tile<8x16xi32> -> tile<8x16xi1>")
+    lines.append(f"%wide = exti %v{i} {signedness} : tile<8x16xi32> -> tile<8x16xi64>")
     compare = {
         "less_than": np.less,
         "less_than_or_equal": np.less_equal,
@@ -130,15 +135,16 @@ def programs(draw):
         "greater_than_or_equal": np.greater_equal,
         "equal": np.equal,
     }[predicate]
-    mask = compare(values[i], values[j])
+    read = [values[n] % (1 << 32) if signedness == "unsigned" else values[n] for n in (i, j)]
+    mask = compare(*read)
     lines.append(f"%chosen = select %mask, %v{i}, %v{j} : tile<8x16xi1>, tile<8x16xi32>")
-    return lines, values, mask, np.where(mask, values[i], values[j])
+    return lines, values, mask, np.where(mask, values[i], values[j]), read[0]
 
 
 @settings(max_examples=300, deadline=None)
 @given(programs())
 def test_every_claim_about_a_random_program_holds(program):
-    lines, values, mask, chosen = program
+    lines, values, mask, chosen, wide = program
     entry = entry_of("cuda_tile.module @m { entry @k() {\n" + "\n".join(lines) + "\nreturn } }")
     facts = Facts(entry)
     named = {result.name_hint: result for op in entry.walk() for result in op.results}
@@ -146,6 +152,7 @@ def test_every_claim_about_a_random_program_holds(program):
         check_claims(facts.of(named[f"v{number}"]), elements)
     check_claims(facts.of(named["mask"]), np.where(mask, 1, 0))
     check_claims(facts.of(named["chosen"]), chosen)
+    check_claims(facts.of(named["wide"]), wide, bits=64)
 
 
 def facts_of(body, parameters="%p: tile<ptr<f32>>, %n: tile<i32>"):
@@ -183,7 +190,10 @@ def test_addresses_of_a_vector_are_one_aligned_run():
 
 def test_a_bounds_mask_is_constant_over_as_many_elements_as_divide_the_bound():
     unbounded = facts_of(VECTOR)["mask"].constancy
-    assert unbounded == (1,)  # start + i may wrap around: nothing bounds the block id from above
+    assert unbounded == (16,)  # start + i may wrap around, but only where i is a multiple of 1024
+    odd = facts_of(VECTOR.replace("<i32: 1024>", "<i32: 1020>"))["mask"].constancy
+    assert odd == (4,)
+    assert facts_of(VECTOR.replace("%mb, signed", "%mb, unsigned"))["mask"].constancy == (16,)
     bounded = VECTOR.replace("%c = constant", "%xb = assume bounded<0, 1000>, %x : tile<i32>\n%c = constant").replace(
         "muli %x,", "muli %xb,"
     )

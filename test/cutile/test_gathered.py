@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -40,11 +41,12 @@ Problem = tuple[Any, tuple[int, ...], tuple[Any, ...], Array]
 """A kernel, its grid and arguments, of which the last array is the result, and what numpy says that it is."""
 
 
-def embedding(tiles: tuple[int, int, int], dtype: Any = np.float16, index: Any = np.int32) -> Problem:
-    """Numbers of rows that the table has not, negative ones too, stand for rows of zeros."""
+def embedding(tiles: tuple[int, int, int], dtype: Any = np.float16, index: Any = np.int32, less: int = 8) -> Problem:
+    """Numbers of rows that the table has not, negative ones too, stand for rows of zeros. Rows of a multiple of 16
+    elements, `less` than three tiles, are known to be such ones."""
     m, n, k = tiles
     rng = np.random.default_rng(0)
-    table, w = random(rng, 50, 3 * k - 8, dtype=dtype), random(rng, 3 * k - 8, n + 8, dtype=dtype)
+    table, w = random(rng, 50, 3 * k - less, dtype=dtype), random(rng, 3 * k - less, n + 8, dtype=dtype)
     ids = rng.integers(-3, 53, 2 * m).astype(index)
     if index is np.int64:
         ids[5] = 1 << 32  # whose low half names a row
@@ -94,10 +96,10 @@ def apart(tiles: tuple[int, int, int]) -> Problem:
     return gathered.apart, (1, 3), (x, w, np.zeros(wanted.shape, np.float32), m, n, k, 3, 2), wanted
 
 
-def padded(tiles: tuple[int, int, int]) -> Problem:
+def padded(tiles: tuple[int, int, int], less: int = 8) -> Problem:
     m, n, k = tiles
     rng = np.random.default_rng(6)
-    x, w = random(rng, 4, m + 8, 2 * k - 8), random(rng, 3, 3, 2 * k - 8, n)
+    x, w = random(rng, 4, m + 8, 2 * k - less), random(rng, 3, 3, 2 * k - less, n)
     around = np.zeros((6, 2 * m + 2, x.shape[2]))
     around[1:5, 1 : m + 9] = x
     parts = [around[r : r + 4, s : s + 2 * m] @ w[r, s].astype(float) for r in range(3) for s in range(3)]
@@ -127,12 +129,14 @@ PROBLEMS: dict[str, Callable[[tuple[int, int, int]], Problem]] = {
     "embedding": embedding,
     "embedding_bf16": lambda tiles: embedding(tiles, BF16),
     "embedding_i64": lambda tiles: embedding(tiles, index=np.int64),
+    "embedding_copied": partial(embedding, less=16),
     "by_pointers": by_pointers,
     "odd_rows": partial(by_pointers, odd=1),
     "transposed": partial(by_pointers, turned=True),
     "dilated": dilated,
     "apart": apart,
     "padded": padded,
+    "padded_copied": partial(padded, less=16),
     "prefill": prefill,
 }
 
@@ -210,3 +214,35 @@ def test_what_is_left_out_where_warps_load_an_operand_is_found(left_out: str, ta
     kernel, _, given, _ = embedding((64, 64, 32))
     data, symbol, args = flat_launch(kernel, given, target)
     OneBlock(data, symbol, args, target).check_what_threads_write(left_out)
+
+
+@pytest.mark.parametrize("target", ["sm_90", "sm_100"])
+def test_copies_of_warps_that_products_do_not_wait_for_are_found(target: str) -> None:
+    """Each thread's copies arrive when they are done, and whoever issues products has a fence of proxies."""
+    kernel, _, given, _ = embedding((64, 64, 32), less=16)
+    data, symbol, args = flat_launch(kernel, given, target)
+    block = OneBlock(data, symbol, args, target)
+    assert "cp.async.cg.shared.global" in block.ptx
+    fences = list(re.finditer(r"fence\.proxy\.async[^\n]*;", block.ptx))
+    assert block.fault_without(fences[-1]) == "proxy-fence"
+    arrivals = list(re.finditer(r"cp\.async\.mbarrier\.arrive\.noinc\.shared\S*\s+(\[[^\]]*\]);", block.ptx))
+    assert block.fault_without(arrivals[-1]) in ("deadlock", "divergent-barrier")
+    early = f"{{ .reg .b64 %early; mbarrier.arrive.shared.b64 %early, {arrivals[-1][1]}; }}"
+    assert block.fault_with(arrivals[-1], early) == "async"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("order", range(20))
+@pytest.mark.parametrize("target", ["sm_90", "sm_100"])
+@pytest.mark.parametrize("name", ["embedding_copied", "padded_copied"])
+def test_copies_of_warps_are_right_in_every_schedule(name: str, target: str, order: int) -> None:
+    check(name, (64, 64, 32), backend="simulator", gpu_name=target, block_order=order)
+
+
+@pytest.mark.parametrize("target", ["sm_90", "sm_100"])
+@pytest.mark.parametrize("name", ["embedding_copied", "padded_copied"])
+def test_rows_that_lie_together_are_copied_by_warps_beside_the_producer(name: str, target: str) -> None:
+    kernel, _, args, _ = PROBLEMS[name]((128, 128, 64))
+    done = driver.compile_bytecode(cutile.bytecode_for(kernel, args)[0], Options(target, emit="tileas"))
+    copies = [line for line in done.tileas.splitlines() if "nv_tileas.async." in line and "ldgsts, bits=128" in line]
+    assert copies and "not_specialized" not in done.tileas

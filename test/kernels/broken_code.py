@@ -27,8 +27,12 @@ class OneBlock:
 
     def fault_without(self, found: re.Match[str] | None) -> str:
         """The kind of fault that there is without a part of the code."""
+        return self.fault_with(found, "")
+
+    def fault_with(self, found: re.Match[str] | None, instead: str) -> str:
+        """The kind of fault that there is with something else in place of a part of the code."""
         assert found is not None
-        broken = self.ptx[: found.start()] + self.ptx[found.end() :]
+        broken = self.ptx[: found.start()] + instead + self.ptx[found.end() :]
         with pytest.raises(SimulationFault) as caught:
             run_ptx(broken, self.name, block=self.block, args=self.args)
         return str(caught.value.kind)

@@ -82,6 +82,9 @@ class Feed:
     consumers: int = 1
     consumer: int = 0
     """Which of the pipeline's consumers reads."""
+    fenced: bool = False
+    """Whether products read what makers' threads copy by themselves, which say nothing of when it is there: their
+    copies arrive. Who reads then has a proxy fence."""
 
     @property
     def type(self) -> PipelineType:
@@ -111,6 +114,11 @@ class Feed:
         token = at.value(ProducerWriteOp.make(token, place, results=[ready, []], regions=[Region(stage)]))
         at.add(ProducerCommitOp.make(token))
 
+    def fence(self, at: Inserter) -> None:
+        """What is there before products read a stage."""
+        if self.fenced:
+            at.add(FenceProxyOp.make(proxy="async.shared"))
+
     def read(self, at: Inserter, place: SSAValue, read: Read) -> tuple[SSAValue, Sequence[SSAValue]]:
         """Wait for a stage, and what `read` makes of its tiles: the token by which it is released, and what that
         gives."""
@@ -119,6 +127,7 @@ class Feed:
         token = at.value(ConsumerWaitOp.make(self.pipe, place, results=[held], consumer_idx=consumer))
         stage = Block(arg_types=self.types)
         inside = Inserter(stage, None, at.location)
+        self.fence(inside)
         given = list(read(inside, stage.args))
         inside.add(PipelineYieldOp.make(given))
         types: list[Attribute] = [v.type for v in given]
@@ -137,6 +146,8 @@ class Feeds:
     """The tiles that products read of those that are transposed, in their order."""
     made: tuple[int, ...] = ()
     """The tiles that products read of those that makers make, in their order."""
+    stored: bool = True
+    """Whether makers store any of them, by themselves."""
 
     @staticmethod
     def of(held: Sequence[TmaOperand | MadeOperand], types: Sequence[BufferType]) -> Feeds:
@@ -163,8 +174,10 @@ class Feeds:
         if any(tile.shadow is not None or tile.ctas > 1 for tile in copied):
             raise Unfit("it computes an operand, and another one is transposed, or shared by a cluster")
         read = Feed(tuple(types), dict(enumerate(places)))
+        read.fenced = any(isinstance(operand, MadeOperand) and operand.copied for operand in held)
         raw = Feed(tuple(tile.type for tile in raws), {len(places) + n: n for n in range(len(raws))}) if raws else None
-        return Feeds(read, raw, made=tuple(n for n in range(len(held)) if n not in places))
+        made = {n: operand for n, operand in enumerate(held) if isinstance(operand, MadeOperand)}
+        return Feeds(read, raw, made=tuple(made), stored=any(not operand.copied for operand in made.values()))
 
     @property
     def all(self) -> list[Feed]:
@@ -211,7 +224,8 @@ class Feeds:
         def turn(inside: Inserter, tiles: Sequence[SSAValue]) -> Sequence[SSAValue]:
             def fill(stage: Inserter, buffers: Sequence[SSAValue]) -> None:
                 make(stage, tiles, [buffers[number] for number in self.made])
-                stage.add(FenceProxyOp.make(proxy="async.shared"))
+                if self.stored:
+                    stage.add(FenceProxyOp.make(proxy="async.shared"))
 
             self.read.fill(inside, to, fill)
             return []

@@ -7,7 +7,9 @@ their own make them, and put them where products read them.
     consumers     a, b                              whoever multiplies
 
 What TMA does not copy makers load themselves: small tiles, rows that numbers choose, and what pointers address. An
-operand may be such a tile as it is.
+operand may be such a tile as it is. Where its elements lie together in memory by 4 bytes or more, and it is known when
+the kernel is compiled that they do, makers start asynchronous copies of it (cp.async), which arrive by themselves: as
+many turns are under way as there are stages.
 
 What is computed keeps its ops, and gets layouts of the makers' own: one for the operand, from which those of all that
 it comes from follow (`remade`). It is the one of those tried that costs least to read and to write in shared memory.
@@ -38,7 +40,7 @@ from libtile.layouts import LinearLayout
 from libtile.layouts.parts import part_layout
 from libtile.lowering.tileas.ahead import is_unordered
 from libtile.lowering.tileas.cleanup import is_pure
-from libtile.lowering.tileas.maker_layouts import best_way
+from libtile.lowering.tileas.maker_layouts import best_way, copied_way
 from libtile.lowering.tileas.remade import Remade, Renaming, corner, sparse_dim, whole, without_conversions
 from libtile.lowering.tileas.result_parts import Part, boxes
 from libtile.lowering.tileas.schedule import Load
@@ -70,6 +72,8 @@ class MadeOperand:
     """In which makers have it as a whole."""
     part: tuple[int, ...]
     """The shape of what is made of it at a time."""
+    copied: bool
+    """Whether it is a tile in memory as it is, which makers' threads copy and never have."""
     tiles: tuple[TmaOperand, ...]
     """What TMA copies for it, in each step."""
     ops: frozenset[Operation]
@@ -79,6 +83,11 @@ class MadeOperand:
 
     def make(self, remade: Remade, to: SSAValue) -> None:
         """Make it in a buffer."""
+        if self.copied:
+            load = without_conversions(self.value).owner
+            assert isinstance(load, TiledLoadOp | LoadOp)
+            remade.copy(load, self.layout, to)
+            return
         layout = part_layout(self.layout, self.part)
         for first in boxes(self.type.shape, self.part):
             part = Part(first, self.part)
@@ -113,10 +122,14 @@ def made_operand(
         made = BufferType(shape, element, "shared", LayoutAttr(shared))
         if not isinstance(_read_by(gpu, atom, side, made), str):
             types.append(made)
-    best = best_way(gpu, value, types, {tile.load: tile.type for tile in tiles}, body, registers)
+    buffers: dict[Operation, BufferType] = {tile.load: tile.type for tile in tiles}
+    best = None if tiles else copied_way(gpu, value, types)
+    copied = best is not None
+    if best is None:
+        best = best_way(gpu, value, types, buffers, body, registers)
     if best is None:
         raise Unfit(what + "is computed by ops that cannot be laid out for warps that make it")
-    return MadeOperand(value, *best, tiles, frozenset(found.ops), tuple(dict.fromkeys(found.given)))
+    return MadeOperand(value, *best, copied, tiles, frozenset(found.ops), tuple(dict.fromkeys(found.given)))
 
 
 def _copied(function: FuncOp, what: str, loads: Sequence[Load], elements: int) -> Iterator[TmaOperand]:

@@ -9,6 +9,7 @@ from functools import lru_cache
 
 from xdsl.ir import Block, Operation, SSAValue
 
+from libtile.atoms.cp_async import copy_width
 from libtile.atoms.shared_accesses import WORD_BYTES, accesses, reduced
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES
 from libtile.dialects.nv_tileas.memory import LoadOp, TiledLoadOp
@@ -17,11 +18,13 @@ from libtile.ir.tile_form import element_of
 from libtile.layouts import LANE, REGISTER, WARP, LinearLayout
 from libtile.layouts.builders import dim_names
 from libtile.layouts.parts import are_told_apart, part_bits, part_layout
+from libtile.layouts.registers import register_groups
 from libtile.lowering.tileas.remade import Source, sources, whole, without_conversions
 from libtile.lowering.tileas.result_parts import Part
-from libtile.lowering.tileas.schedule import Load
+from libtile.lowering.tileas.schedule import Load, not_copied, not_handed_on
 from libtile.lowering.tileas.tma_operands import Unfit
-from libtile.lowering.to_tileas.accesses import access, element_bytes
+from libtile.lowering.tileas.view_accesses import view_access
+from libtile.lowering.to_tileas.accesses import access, element_bytes, pointer_vector
 from libtile.lowering.to_tileas.types import tile_shape
 from libtile.numerics.elements import STORAGE_BYTES
 from libtile.targets import Target
@@ -69,6 +72,37 @@ def best_way(
         if taken <= limit:
             break
     return None if found is None else found[1]
+
+
+def copied_way(gpu: Target, value: SSAValue, types: Sequence[BufferType]) -> Way | None:
+    """The cheapest way of a tile that is loaded, for copies of threads that never have it in registers. None for
+    another one, and where it is not known that there are such copies."""
+    load = value.owner
+    if not isinstance(load, TiledLoadOp | LoadOp) or not gpu.has("cp_async"):
+        return None
+    if not_handed_on(load) is not None or not_copied(load, rows=True) is not None:
+        return None
+    leading, best = _leading_to_loads(value), None
+    for made in types:
+        for layout in _layouts(made.shape, VECTOR_BYTES):
+            cost = _cost(gpu, value, layout, made, {}, leading)
+            if cost is not None and (best is None or cost < best[0]) and _is_copied(load, layout, made):
+                best = cost, (made, layout, made.shape)
+    return None if best is None else best[1]
+
+
+def _is_copied(load: Load, layout: LinearLayout, made: BufferType) -> bool:
+    """Whether threads copy all that a load gives, in a layout, to a buffer by asynchronous copies."""
+    assert made.layout is not None
+    if isinstance(load, LoadOp):
+        vector, element = pointer_vector(load)
+        return copy_width(made.layout.layout, layout, element, vector.dim, vector.count) is not None
+    view = view_access(load)
+    if view is None or (dim := view.contiguous) is None:
+        return False
+    width = copy_width(made.layout.layout, layout, view.element, dim, view.width(layout))
+    # Numbers of rows are in the layout that is given, which is that of the copies only if none is for wider ones.
+    return width is not None and len(register_groups(layout, dim, layout.shape[dim])[0]) <= width
 
 
 def _part(

@@ -62,6 +62,7 @@ from libtile.dialects.nv_tileas.types import (
 from libtile.ir.locations import set_location
 from libtile.ir.places import walk
 from libtile.ir.tile_form import TileOp, erase
+from libtile.layouts import LinearLayout
 from libtile.lowering.errors import unsupported
 from libtile.lowering.tileas.ahead import Ahead, computed_ahead
 from libtile.lowering.tileas.cleanup import drop_unused
@@ -353,8 +354,10 @@ def _is_ordered(load: Load) -> bool:
     return load.token is not None and not isinstance(load.token.owner, CreateMemTokenOp)
 
 
-def start_copy(at: Inserter, load: Load, values: dict[SSAValue, SSAValue], buffer: SSAValue) -> None:
-    """The asynchronous copy for a load, with its operands of another iteration."""
+def start_copy(
+    at: Inserter, load: Load, values: dict[SSAValue, SSAValue], buffer: SSAValue, layout: LinearLayout | None = None
+) -> None:
+    """The asynchronous copy for a load, with its operands of another iteration, in a layout (default: the load's)."""
 
     def moved(value: SSAValue | None) -> SSAValue | None:
         return None if value is None else values.get(value, value)
@@ -364,10 +367,10 @@ def start_copy(at: Inserter, load: Load, values: dict[SSAValue, SSAValue], buffe
     if isinstance(load, LoadOp):
         made = tma.LoadOp.make(source, buffer, moved(load.mask), token, results=[AsyncTokenType()], atom=atom)
     else:
-        indices, layout = [values.get(v, v) for v in load.indices], LayoutAttr(layout_of(load.value))
+        indices, moved_in = [values.get(v, v) for v in load.indices], LayoutAttr(layout or layout_of(load.value))
         results = [AsyncTokenType()]
         made = tma.TiledLoadOp.make(
-            source, buffer, indices, token, results=results, atom=atom, layout=layout, in_bounds=load.in_bounds
+            source, buffer, indices, token, results=results, atom=atom, layout=moved_in, in_bounds=load.in_bounds
         )
     made.attributes |= {name: attr for name, attr in load.attributes.items() if name not in made.properties}
     at.add(made, load.location)

@@ -28,7 +28,7 @@ from libtile.dialects.nv_tileas.memory import LoadOp, TiledLoadOp
 from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp, CopyOp
 from libtile.ir.tile_form import element_of, shape_of
 from libtile.layouts import LinearLayout
-from libtile.lowering.tileas.materialize import Inserter
+from libtile.lowering.tileas.materialize import Inserter, start_copy
 from libtile.lowering.tileas.result_parts import Part, mark_outside, narrow_view, properties_of_part, source_parts
 from libtile.lowering.tileas.schedule import Load
 from libtile.lowering.tileas.tma_operands import Unfit
@@ -121,6 +121,11 @@ class Remade:
         if (found := self._made.get(key)) is None:
             found = self._made[key] = self._tile(*key)
         return found
+
+    def copy(self, load: Load, layout: LinearLayout, buffer: SSAValue) -> None:
+        """Start copies of what a load gives to a buffer, in a layout."""
+        given = {source[0]: self.tile(*source) for source in sources(load, layout, whole(load.value))}
+        start_copy(self.at, load, self.values | given, buffer, layout)
 
     def _tile(self, value: SSAValue, layout: LinearLayout, part: Part) -> SSAValue:
         op, type_ = value.owner, TensorType(element_of(value.type), part.shape, LayoutAttr(layout))

@@ -247,8 +247,9 @@ def fastest_dim(load: Load) -> int:
     return access(load)[1]
 
 
-def not_copied(load: Load) -> str | None:
-    """Why asynchronous copies cannot do a load; None when they can."""
+def not_copied(load: Load, *, rows: bool = False) -> str | None:
+    """Why asynchronous copies cannot do a load; None when they can. They gather `rows` where whoever copies has their
+    numbers."""
     type_ = _tile_type(load)
     if isinstance(type_.element_type, PtrType):
         return "its elements are pointers"
@@ -259,7 +260,7 @@ def not_copied(load: Load) -> str | None:
     view = load.view.type
     if not isinstance(view, TiledViewType):
         return "it is not of a tiled view"
-    if view.layout.sparse_dim is not None:
+    if view.layout.sparse_dim is not None and not rows:
         return "it gathers"
     if view.layout.padding not in (None, "zero"):
         return f"asynchronous copies pad with zeros, not with {view.layout.padding}"

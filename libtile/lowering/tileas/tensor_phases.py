@@ -100,13 +100,16 @@ class Phase(FedProducts):
         self.results: list[Results] = []
         self.descriptors: list[SSAValue] = []
         self.first_descriptor = 0
-        self.pipe: SSAValue | None = None
+        self.feed: Feed | None = None
+        """Of the tiles of steps."""
 
     def _instruction(self, product: DotOp) -> MmaAtomAttr:
         return tensor_products.instruction(product, self.gpu)
 
     def issue(self, at: Inserter, tiles: Sequence[SSAValue], results: Sequence[SSAValue], more: SSAValue) -> None:
         """The products of a step, in order. The first that adds to a sum leaves out what was there before the loop."""
+        assert self.feed is not None
+        self.feed.fence(at)
         for product in self.products:
             given = tiles[product.a], tiles[product.b]
             adds = more if product.first else at.value(arith.ConstantOp(IntegerAttr(1, i1)))
@@ -120,14 +123,14 @@ class Phase(FedProducts):
             places[pipe] = _next(at, places[pipe])
 
     def _multiply(self, at: Inserter, places: Places, count: SSAValue, brought: list[SSAValue]) -> None:
-        assert self.pipe is not None
-        pipes = [*(result.pipe for result in self.results), self.pipe]
+        assert self.feed is not None and self.feed.pipe is not None
+        pipes = [*(result.pipe for result in self.results), self.feed.pipe]
         if len(brought) == len(self.pipes):
 
             def issue(at: Inserter, tiles: Sequence[SSAValue], results: Sequence[SSAValue], more: SSAValue) -> None:
                 self.issue(at, [*tiles, *brought], results, more)
 
-            steps = Steps(self.pipe, self.types, issue)
+            steps = Steps(self.feed.pipe, self.types, issue)
             behind = tensor_products.multiply(at, self.results, steps, count, [places[p] for p in pipes])
             places.update(zip(pipes, behind))
             return
@@ -317,7 +320,7 @@ class Phases:
         for ring, pipe in zip(self.rings, made):
             ring.feed.pipe = pipe
         for phase in self.phases:
-            phase.pipe = self.ring_of[phase].feed.pipe
+            phase.feed = self.ring_of[phase].feed
             for tile in phase.brought:
                 type_ = PipelineType(1, [tile.type], 1, MBARRIER)
                 phase.pipes.append(at.value(CreatePipelineOp.make(results=[type_], alignment=ALIGNMENT)))
