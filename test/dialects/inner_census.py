@@ -8,8 +8,9 @@ passes make an op is seen on those compilations, and on those of a kernel with e
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from string import Template
 
@@ -53,9 +54,9 @@ INTRODUCTION = """# Census of the inner dialects
 What becomes of each op of [nv_tileaa and nv_tileas](inner-dialects.md): which passes make it, what it is lowered by, on
 which targets, and whether the interpreter has a rule for it. Nothing here is written by hand: the sample of each op (a
 valid use of it, `test/dialects/inner_samples.txt`) is compiled for a target of each class, and what is refused stands
-with its reason below the table. "Made by" are the passes behind which an op stood that was not there before, in these
-compilations, in one of a kernel for every op of Tile IR, and in those of the examples, of the documents' programs and
-of attention by two warpgroups for sm_80, sm_90 and sm_100; a program that is written in the dialect may hold any op.
+with its reason below the table. "Made by" are the passes behind which an op stood that was not there before, in all
+these compilations, in one of a kernel for every op of Tile IR, and in those of the examples, of the documents' programs
+and of attention by two warpgroups for sm_80, sm_90 and sm_100; what else makes an op stands below the table.
 "Lowered by" is LLVM IR where an emission rule spells the op, and else the pass behind which it is gone. Ops that only
 stand in others (ends of regions, turns of pipelines) have no kernel of their own here: of them the table says whether
 LLVM IR is made of what holds them.
@@ -188,6 +189,7 @@ class Fate:
 EMISSION = "LLVM IR"
 
 
+@cache
 def compiled(name: str, gpu_name: str) -> tuple[Fate, Passes]:
     """What becomes of the sample of an op on a target."""
     module = parse(launchable(name), "sample.mlir")
@@ -246,6 +248,57 @@ def made_of_programs() -> Mapping[str, set[str]]:
     return made
 
 
+def made_of_samples() -> Mapping[str, set[str]]:
+    """The passes that make each op of the samples of all of them."""
+    made: dict[str, set[str]] = {}
+    for name in BODIES:
+        for gpu_name in TARGETS:
+            for op, passes in compiled(name, gpu_name)[1].made.items():
+                made.setdefault(op, set()).update(passes)
+    return made
+
+
+ELSEWHERE = {
+    "`convert-cuda-tile-to-tileaa`, of assertions that are not known to hold": "assert",
+    "`convert-cuda-tile-to-tileaa`, of views of multimem memory":
+        "multimem_load_reduce multimem_reduce multimem_store",
+    "`convert-cuda-tile-to-tileaa` and `canonicalize-tileaa`, of tokens that are joined": "join_mem_token",
+    "`split-over-ctas` and `tileas-specialize`, of clusters": "get_cta_rank nv_tileas.cluster_barrier",
+    "`convert-tileaa-to-tileas`, of tiles that are loaded or stored with an order": "nv_tileas.fence",
+    "`tileas-materialize-schedule`, of loads through pointers that run ahead": "nv_tileas.async.load",
+    "`lower-tma-load-store-to-async`, of accesses outside of agents that have an atom of TMA, or ask for one by a hint":
+        """nv_tileas.async.gather_tma_load nv_tileas.async.scatter_tma_store nv_tileas.async.tiled_atomic_rmw
+        nv_tileas.create_mbarrier nv_tileas.mbarrier_arrive nv_tileas.mbarrier_wait""",
+    "`tileas-allocate-shared-memory`, of barrier objects that are made in a loop": "nv_tileas.invalidate_mbarrier",
+}  # fmt: skip
+"""By pass, and what it makes them of, the ops that none of these compilations has; those without a dialect are of
+nv_tileaa."""
+WRITTEN = """assume call call_elementwise_intrinsic cancel_next_program_id clampf conv_dot conv_tile create_queue
+    elementwise_inline_asm emulated_fp_to_fp execute expand_dims extern_elementwise gather_load generate histogram
+    inject_ir is_valid_program_id launch_func mark_for_reuse message mulhisi optimization_barrier plugin pragma
+    queue.get queue.put queue.yield scatter_store nv_tileas.expand_dims nv_tileas.generate nv_tileas.insert_slice
+    nv_tileas.view nv_tileas.pragma nv_tileas.tensormap_replace"""
+"""Ops that stand for nothing in Tile IR and in other ops: programs that are written in the dialect have them."""
+
+
+def why_unmade(name: str) -> str | None:
+    """Why no pass makes an op in these compilations; None where nothing is known of that."""
+    short = name.removeprefix("nv_tileaa.")
+    for by, ops in ELSEWHERE.items():
+        if short in ops.split():
+            return f"made by {by}"
+    return "programs have it that are written in the dialect" if short in WRITTEN.split() else None
+
+
+def unmade_lines(ops: Sequence[str]) -> list[str]:
+    """The list of ops that no pass makes, each with its reason."""
+    by_reason: dict[str, list[str]] = {}
+    for name in ops:
+        by_reason.setdefault(why_unmade(name) or "", []).append(f"`{name}`")
+    lines = [f"- {reason}: {', '.join(named)}" for reason, named in by_reason.items()]
+    return ["Made by no pass in these compilations:", "", *lines, ""] if lines else []
+
+
 def cell(name: str, gpu_name: str) -> tuple[str, Passes]:
     """What the table says of an op on a target, and what was seen of its compilation. An op without a sample of its own
     is part of others: what is known of it is whether LLVM IR may hold it."""
@@ -289,19 +342,23 @@ def names() -> Iterator[str]:
 def page() -> str:
     """The whole page."""
     lines, made = [INTRODUCTION], dict(made_of_tile_ir())
-    for op, passes in made_of_programs().items():
-        made[op] = made.get(op, set()) | passes
+    for found in (made_of_programs(), made_of_samples()):
+        for op, passes in found.items():
+            made[op] = made.get(op, set()) | passes
     for dialect in ("nv_tileaa", "nv_tileas"):
         heads = ["op", "made by", "lowered by", *TARGETS, "interpreter"]
         lines += [f"## {dialect}", "", f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
         refused: list[str] = []
+        unmade: list[str] = []
         for name in (n for n in names() if n.startswith(f"{dialect}.")):
             line, why = row(name, made)
             lines.append(line)
+            if not made.get(name):
+                unmade.append(name)
             for reason in dict.fromkeys(why.values()):
                 where = [t for t in TARGETS if why.get(t) == reason]
                 refused.append(f"- `{name}`{'' if len(where) == len(TARGETS) else ' on ' + ', '.join(where)}: {reason}")
-        lines += ["", *(["Refused:", "", *refused, ""] if refused else [])]
+        lines += ["", *unmade_lines(unmade), *(["Refused:", "", *refused, ""] if refused else [])]
     return "\n".join(lines)
 
 

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from dialects.inner_census import PAGE, PART, TARGETS, cell, interpreted, names, page
+from dialects.inner_census import PAGE, PART, TARGETS, cell, interpreted, names, page, why_unmade
 
 STALE = "docs/inner-census.md is stale: run PYTHONPATH=test python -m dialects.inner_census"
 
@@ -40,6 +40,12 @@ NOT_INTERPRETED = {
     "nv_tileaa.inject_ir": "LLVM IR",
 }
 """Ops that the interpreter does not run, and what they hold."""
+
+
+def test_what_no_pass_makes_has_a_reason() -> None:
+    empty = {name for name, (made, *_) in table().items() if not made.strip()}
+    assert empty
+    assert {name for name in empty if why_unmade(name) is None} == set()
 
 
 def test_no_op_is_text_only() -> None:
