@@ -163,7 +163,8 @@ def _keys_in(
     for column in range(first, end, TN):
         k = ct.load(K, index=(h, block, 0), shape=(1, TN, D), latency=3).reshape((TN, D))
         s = ct.mma(q, ct.transpose(k), ct.full((TM, TN), 0.0, dtype=ct.float32)) * scale
-        s = cap * ct.tanh(s / cap, rounding_mode=ct.RoundingMode.APPROX)
+        s = ct.truediv(s, cap, flush_to_zero=True, rounding_mode=ct.RoundingMode.APPROX)
+        s = cap * ct.tanh(s, rounding_mode=ct.RoundingMode.APPROX)
         col = column + ct.arange(TN, dtype=ct.int32)
         if causal:
             s = ct.where(row[:, None] >= col[None, :], s, -1.0e6)
