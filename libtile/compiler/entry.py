@@ -23,6 +23,7 @@ from libtile.ir.tile_form import type_text
 from libtile.layouts import WARP
 from libtile.lowering.errors import unsupported
 from libtile.lowering.legality import check
+from libtile.lowering.tile_registers import check_inner_registers
 from libtile.lowering.tileas.tma.common import HOST_CODE
 from libtile.lowering.to_tileas.legality import PIPELINED
 from libtile.lowering.to_tileas.legality import STAGE as LAID_OUT
@@ -50,6 +51,7 @@ def entered(module: ModuleOp, stage: str, gpu: Target, emit: str) -> ModuleOp:
     if emit in EARLIER[stage]:
         first = next(op for op in module.body.block.ops if isinstance(op, FuncOp))
         raise unsupported(first, f"is in nv_{stage} already, and cannot be emitted as nv_{emit}", gpu.name)
+    _check_attributes(module, gpu)
     _check_target(module, gpu)
     stated = _stated(module)
     for op in module.body.block.ops:
@@ -74,9 +76,39 @@ def entered(module: ModuleOp, stage: str, gpu: Target, emit: str) -> ModuleOp:
         if stage == TILEAS:
             _check_warps(kernel, gpu)
         check(LAID_OUT if stage == TILEAS else PIPELINED, kernel, gpu.name, attributes=True)
+    _check_sizes(made, gpu)
     if not stated:
         _check_for_target(made, gpu)
     return made
+
+
+def _check_attributes(module: ModuleOp, gpu: Target) -> None:
+    """LoweringError for discardable attributes of the module itself, and of what stands in it beside kernels."""
+    for name, attr in module.attributes.items():
+        if name == TARGET_SPEC and not isinstance(attr, TargetSpecAttr):
+            raise unsupported(
+                module, f"has the attribute '{name}' ({attr}), which is an #nv_tileaa.target_spec", gpu.name
+            )
+        if name != TARGET_SPEC and PIPELINED.is_own(name):
+            raise unsupported(module, f"has the attribute '{name}' ({attr}), which means nothing of a module", gpu.name)
+    for op in module.body.block.ops:
+        if isinstance(op, FuncOp) and op.is_entry:
+            continue
+        table = LAID_OUT if isinstance(op, ModuleOp) else PIPELINED  # what the host runs is in nv_tileas
+        for inner in walk(op):
+            if (found := table.attribute_problem(inner)) is not None:
+                raise unsupported(inner, found, gpu.name)
+
+
+def _check_sizes(module: ModuleOp, gpu: Target) -> None:
+    """LoweringError for a tile that no thread could hold its part of, before LLVM is asked for it. Functions are called
+    by kernels of as many warps as any has."""
+    warps = [kernel.kernel_spec.num_warps for kernel in kernels_of(module) if kernel.kernel_spec is not None]
+    for function in module.body.block.ops:
+        if isinstance(function, FuncOp):
+            spec = function.kernel_spec
+            own = function.is_entry and spec is not None
+            check_inner_registers(function, spec.num_warps if own and spec is not None else max(warps, default=1), gpu)
 
 
 def _check_warps(kernel: FuncOp, gpu: Target) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import DictionaryAttr, ModuleOp, StringAttr
-from xdsl.ir import Operation
+from xdsl.ir import Attribute, Operation
 
 from libtile.atoms.mma_layouts import busy_warps
 from libtile.atoms.shared_accesses import WORD_BYTES
@@ -28,6 +28,7 @@ from libtile.ir.classes import is_subclass
 from libtile.ir.places import walk
 from libtile.layouts import REGISTER
 from libtile.lowering.agents import warps_of
+from libtile.lowering.discardable import DECISIONS
 from libtile.lowering.index_width import NARROW
 from libtile.lowering.product_reasons import EXECUTED, NOT_NATIVE
 from libtile.lowering.tileas.arrange_agents import REGISTERS_SHARED
@@ -67,6 +68,34 @@ def limited(module: ModuleOp, excesses: Sequence[Excess]) -> list[remarks.Remark
     """The warnings about kernels that are optimized less because of their size."""
     places = {op.sym_name.data: source_location(op.location) for op in module.body.block.ops if isinstance(op, FuncOp)}
     return [remarks.effort_reduced(e.function, places.get(e.function), e.what) for e in excesses]
+
+
+Decisions = list[tuple[FuncOp, Operation, str, Attribute]]
+"""Functions and ops with the names and values of their attributes by which passes tell others what they decided."""
+
+
+def decisions_in(module: ModuleOp) -> Decisions:
+    """What a module that enters in nv_tileas says to be decided already; texts are reasons."""
+    return [
+        (function, op, name, attr)
+        for function in module.body.block.ops
+        if isinstance(function, FuncOp)
+        for op in walk(function)
+        for name, attr in op.attributes.items()
+        if name in DECISIONS and not isinstance(attr, StringAttr)
+    ]
+
+
+def replaced(given: Decisions) -> list[remarks.Remark]:
+    """The remarks about what passes decided otherwise than a module said, of the ops that are still there."""
+    found = []
+    for function, op, name, attr in given:
+        now = op.attributes.get(name)
+        if now != attr and function.is_ancestor(op):
+            reason = f"the compiler decides it, for {now}" if now is not None else "the compiler decides it, for none"
+            place = source_location(op.location)
+            found.append(remarks.attribute_ignored(function.sym_name.data, place, name, str(attr), reason))
+    return found
 
 
 def _holds_too_much(function: FuncOp, target: Target) -> bool:

@@ -48,6 +48,7 @@ from libtile.targets import Target, target
 if TYPE_CHECKING:
     from libtile.codegen.line_table import LineTable
     from libtile.compiler.boundaries import Boundaries
+    from libtile.compiler.remarking import Decisions
     from libtile.passes.pipeline import Item
 
 VERIFY_EACH = "LIBTILE_VERIFY_EACH"
@@ -132,6 +133,7 @@ def lower(
     else:
         assert isinstance(module, ModuleOp)  # which has a stage
         inner = entered(module, stage, gpu, options.emit)
+    given = _decisions_in(inner) if stage == TILEAS else []
     snapshot = _TileaaText(options)
     boundaries = _boundaries(gpu) if verify_each else None
     watching = [snapshot, *([boundaries] if boundaries is not None else []), *instruments]
@@ -146,6 +148,10 @@ def lower(
         raise LoweringError(
             f"the compiler made invalid IR in {failure.name}:\n{found}", failure.diagnostics[0].location
         ) from None
+    if given:
+        from libtile.compiler.remarking import replaced
+
+        result.remarks = replaced(given)
     result.tileaa = snapshot.text
     if options.emit == "tileaa":
         result.tileaa = _text(inner)
@@ -160,6 +166,12 @@ def lower(
             check_fragments(inner, gpu)
         _emit(inner, gpu, options, source, result, backend, trusted=stage is None and not options.pipeline)
     return result
+
+
+def _decisions_in(module: ModuleOp) -> Decisions:
+    from libtile.compiler.remarking import decisions_in
+
+    return decisions_in(module)
 
 
 def _boundaries(gpu: Target) -> Boundaries:

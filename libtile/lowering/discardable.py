@@ -1,25 +1,121 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The discardable attributes of the lowering: what passes tell each other beside what the ops declare.
 
-Each with the classes of the ops that may have it. The legality tables of the stages are made of these.
+Each with the classes of the ops that may have it, and the form of its value. The legality tables of the stages are made
+of these.
 """
 
 from __future__ import annotations
 
-from xdsl.ir import Operation
+from collections.abc import Callable
+
+from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, IntegerAttr, IntegerType, ModuleOp, StringAttr, UnitAttr
+from xdsl.ir import Attribute, Operation
 
 from libtile.analysis.alias_scopes import ALIAS_SCOPE
 from libtile.dialects import scf
 from libtile.dialects.nv_tileaa import memory
 from libtile.dialects.nv_tileaa.arithmetic import ElementwiseOp
+from libtile.dialects.nv_tileaa.attributes import MemSemanticAttr
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileaa.pointers import MakeMemRefOp
+from libtile.dialects.nv_tileaa.types import MemRefType, TiledViewType
 from libtile.dialects.nv_tileas import async_products, products, tensor_memory, tiles
 from libtile.dialects.nv_tileas import memory as tileas_memory
 from libtile.dialects.nv_tileas import tma as async_memory
+from libtile.dialects.nv_tileas.attributes import ConversionAttr, ExchangesAttr, ExecutedAttr
 from libtile.dialects.nv_tileas.pipeline import AgentSwitchOp, CreatePipelineOp, ProducerCommitOp
+from libtile.ir.operands import source_of
+from libtile.ir.tile_form import operand_group, shape_of
+from libtile.support.records import dataclass
 
 Classes = tuple[type[Operation], ...]
+
+
+@dataclass(frozen=True)
+class Form:
+    """What the value of an attribute is, in words that follow "which is", and whether one is of the form on an op."""
+
+    words: str
+    fits: Callable[[Operation, Attribute], bool]
+
+
+@dataclass(frozen=True)
+class Declared:
+    """A discardable attribute: the classes of the ops that may have it, and the form of its value."""
+
+    ops: Classes
+    form: Form
+
+
+def _of(words: str, cls: type[Attribute]) -> Form:
+    return Form(words, lambda op, attr: isinstance(attr, cls))
+
+
+def _between(least: int, most: int) -> Form:
+    def fits(op: Operation, attr: Attribute) -> bool:
+        return isinstance(attr, IntegerAttr) and least <= attr.value.data <= most
+
+    return Form(f"a number from {least} to {most}", fits)
+
+
+def _integers(attr: Attribute) -> tuple[int, ...] | None:
+    """The integers of an array; None for anything else."""
+    if not isinstance(attr, DenseArrayBase) or not isinstance(attr.elt_type, IntegerType):
+        return None
+    return tuple(int(value) for value in attr.get_values())
+
+
+def _each(of: str, least: int, count: Callable[[Operation], int]) -> Form:
+    def fits(op: Operation, attr: Attribute) -> bool:
+        found = _integers(attr)
+        return found is not None and len(found) == count(op) and min(found, default=least) >= least
+
+    return Form(f"an array of one number for each {of}, none below {least}", fits)
+
+
+def _pointer_facts(op: Operation) -> int:
+    """A pointer alone has facts like a tile of one."""
+    return max(1, len(shape_of(source_of(op).type)))
+
+
+def _view_rank(op: Operation) -> int:
+    type_ = (op.result if isinstance(op, MakeMemRefOp) else source_of(op)).type
+    return type_.rank if isinstance(type_, MemRefType | TiledViewType) else 0
+
+
+def _is_outside(op: Operation, attr: Attribute) -> bool:
+    found = _integers(attr)
+    return found is not None and all(0 <= dimension < _view_rank(op) for dimension in found)
+
+
+def _is_divisibility(op: Operation, attr: Attribute) -> bool:
+    return (DIVISOR if isinstance(op, MakeMemRefOp) else OF_POINTERS).fits(op, attr)
+
+
+def _is_staging(op: Operation, attr: Attribute) -> bool:
+    found = _integers(attr)
+    return found is not None and len(found) > 1 and min(found) > 0
+
+
+def _are_ways(op: Operation, attr: Attribute) -> bool:
+    return isinstance(attr, ArrayAttr) and all(isinstance(way, ConversionAttr) for way in attr.data)
+
+
+LARGEST = (1 << 31) - 1
+"""The largest count, or place in memory, that is looked at at all."""
+
+TEXT, FLAG = _of("a text", StringAttr), _of("no more than its name", UnitAttr)
+INTEGER = _of("an integer", IntegerAttr)
+COUNT, POSITIVE, BITS = _between(0, LARGEST), _between(1, LARGEST), _between(1, 64)
+OF_POINTERS = _each("dimension of the tile", 1, _pointer_facts)
+OF_INDICES = _each("index", 1, lambda op: len(operand_group(op, "indices")))
+OF_SIZES, BOUNDS = _each("dimension", 1, _view_rank), _each("dimension", -1, _view_rank)
+DIVISOR = _each("base", 1, lambda op: 1)
+DIVISORS = Form("an array of one number for each dimension of a tile, or of one for a base", _is_divisibility)
+DIMENSIONS = Form("an array of dimensions of the view", _is_outside)
+STAGED = Form("an array of how many buffers there are and the shape of one", _is_staging)
+WAYS = Form("an array of conversions", _are_ways)
 
 OUTSIDE = "outside"
 """On an access through a view: the dimensions of the view along which the tile may lie outside of the tensor as a
@@ -54,59 +150,67 @@ _BY_ADDRESS: Classes = (
     tileas_memory.AtomicCasOp,
 )
 
-FACTS: dict[str, Classes] = {
-    ALIAS_SCOPE: _BY_ADDRESS,
-    "contiguity": _POINTERS,
-    "divisibility": (*_POINTERS, MakeMemRefOp),
-    "mask_constancy": _POINTERS,
-    "index_divisibility": _VIEWS,
-    OUTSIDE: _VIEWS,
-    **dict.fromkeys(("size_divisibility", "stride_divisibility", "size_bounds", "stride_bounds"), (MakeMemRefOp,)),
-    "unsignedCmp": (scf.ForOp,),
-    "same_in_cluster": (memory.TiledLoadOp, tileas_memory.TiledLoadOp, async_memory.TiledLoadOp),
-    NOT_CLUSTERED: (FuncOp,),
-    FEWER_BLOCKS: (FuncOp,),
-    "warps_of_one_cta": (FuncOp,),
+FACTS: dict[str, Declared] = {
+    ALIAS_SCOPE: Declared(_BY_ADDRESS, INTEGER),
+    "contiguity": Declared(_POINTERS, OF_POINTERS),
+    "divisibility": Declared((*_POINTERS, MakeMemRefOp), DIVISORS),
+    "mask_constancy": Declared(_POINTERS, OF_POINTERS),
+    "index_divisibility": Declared(_VIEWS, OF_INDICES),
+    OUTSIDE: Declared(_VIEWS, DIMENSIONS),
+    **dict.fromkeys(("size_divisibility", "stride_divisibility"), Declared((MakeMemRefOp,), OF_SIZES)),
+    **dict.fromkeys(("size_bounds", "stride_bounds"), Declared((MakeMemRefOp,), BOUNDS)),
+    "unsignedCmp": Declared((scf.ForOp,), FLAG),
+    "same_in_cluster": Declared((memory.TiledLoadOp, tileas_memory.TiledLoadOp, async_memory.TiledLoadOp), FLAG),
+    NOT_CLUSTERED: Declared((FuncOp,), TEXT),
+    FEWER_BLOCKS: Declared((FuncOp,), TEXT),
+    "warps_of_one_cta": Declared((FuncOp,), POSITIVE),
 }
 """Discardable attributes that the conversion to nv_tileaa writes (see to_tileaa/memory.py), or `split-over-ctas`, and
 nv_tileas keeps."""
 
-DECISIONS: dict[str, Classes] = {
-    "not_pipelined": (*_POINTERS, *_VIEWS),
-    "not_specialized": (products.DotOp, products.ScaledDotOp),
-    "not_native": (products.DotOp, products.ScaledDotOp),
-    "executed": (products.DotOp, products.ScaledDotOp, async_products.AsyncDotOp, tensor_memory.AsyncDotIntoOp),
-    "registers_shared": (AgentSwitchOp,),
-    "in_pairs": (ElementwiseOp, tiles.ReduceOp),
-    "in_threes": (tiles.ReduceOp,),
-    "drained": (CreatePipelineOp,),
-    "nv_tileas.host-code": (FuncOp,),
-    "nv_tileas.num-device-tmas": (FuncOp,),
-    "nv_tileas.num-host-tmas": (FuncOp,),
-    "tensor_offset": (tiles.AllocTensorOp,),
-    "tensor_columns": (tiles.AllocTensorOp,),
-    "shared_offset": (CreatePipelineOp, tiles.AllocTensorOp, async_memory.CreateMBarrierOp),
-    "barriers_offset": (CreatePipelineOp,),
-    "drawing_offset": (CreatePipelineOp,),
-    **dict.fromkeys(("full_arrivals", "empty_arrivals", "by_threads"), (CreatePipelineOp,)),
-    "expected_bytes": (ProducerCommitOp,),
-    "counted": (async_memory.TiledTmaLoadOp,),
-    "shared_bytes": (FuncOp,),
-    "shared_alignment": (FuncOp,),
-    "exchanges": (Operation,),
-    "ways": (Operation,),
-    "staging": (tileas_memory.TiledStoreOp,),
-    "steps_at_once": (products.DotOp,),
-    "checks_access": (scf.IfOp,),
-    NOT_WIDE: (*_POINTERS, *_VIEWS),
-    NOT_TMA: (*_POINTERS, *_VIEWS),
-    "offset_bits": (MakeMemRefOp,),
-    "instruction_semantic": (memory.MemoryOp, tileas_memory.FenceOp),
+_PRODUCTS: Classes = (products.DotOp, products.ScaledDotOp)
+_ANY_PRODUCT: Classes = (*_PRODUCTS, async_products.AsyncDotOp, tensor_memory.AsyncDotIntoOp)
+
+DECISIONS: dict[str, Declared] = {
+    "not_pipelined": Declared((*_POINTERS, *_VIEWS), TEXT),
+    "not_specialized": Declared(_PRODUCTS, TEXT),
+    "not_native": Declared(_PRODUCTS, TEXT),
+    "executed": Declared(_ANY_PRODUCT, _of("an #nv_tileas.executed", ExecutedAttr)),
+    "registers_shared": Declared((AgentSwitchOp,), TEXT),
+    "in_pairs": Declared((ElementwiseOp, tiles.ReduceOp), FLAG),
+    "in_threes": Declared((tiles.ReduceOp,), FLAG),
+    "drained": Declared((CreatePipelineOp,), FLAG),
+    "nv_tileas.host-code": Declared((FuncOp, ModuleOp), FLAG),
+    "nv_tileas.num-device-tmas": Declared((FuncOp,), COUNT),
+    "nv_tileas.num-host-tmas": Declared((FuncOp,), COUNT),
+    "tensor_offset": Declared((tiles.AllocTensorOp,), COUNT),
+    "tensor_columns": Declared((tiles.AllocTensorOp,), POSITIVE),
+    "shared_offset": Declared((CreatePipelineOp, tiles.AllocTensorOp, async_memory.CreateMBarrierOp), COUNT),
+    "barriers_offset": Declared((CreatePipelineOp,), COUNT),
+    "drawing_offset": Declared((CreatePipelineOp,), COUNT),
+    **dict.fromkeys(("full_arrivals", "empty_arrivals"), Declared((CreatePipelineOp,), COUNT)),
+    "by_threads": Declared((CreatePipelineOp,), FLAG),
+    "expected_bytes": Declared((ProducerCommitOp,), COUNT),
+    "counted": Declared((async_memory.TiledTmaLoadOp,), FLAG),
+    "shared_bytes": Declared((FuncOp,), COUNT),
+    "shared_alignment": Declared((FuncOp,), POSITIVE),
+    "exchanges": Declared((Operation,), _of("an #nv_tileas.exchanges", ExchangesAttr)),
+    "ways": Declared((Operation,), WAYS),
+    "staging": Declared((tileas_memory.TiledStoreOp,), STAGED),
+    "steps_at_once": Declared((products.DotOp,), POSITIVE),
+    "checks_access": Declared((scf.IfOp,), FLAG),
+    NOT_WIDE: Declared((*_POINTERS, *_VIEWS), TEXT),
+    NOT_TMA: Declared((*_POINTERS, *_VIEWS), TEXT),
+    "offset_bits": Declared((MakeMemRefOp,), BITS),
+    "instruction_semantic": Declared(
+        (memory.MemoryOp, tileas_memory.FenceOp), _of("an #nv_tileaa.mem_semantic", MemSemanticAttr)
+    ),
 }
 """Discardable attributes by which passes over nv_tileas tell later ones, emission and remarks what they decided."""
 
-SCHEDULE: dict[str, Classes] = {
-    "num_stages": (scf.ForOp,),
-    **dict.fromkeys(("stage", "order"), (tileas_memory.LoadOp, tileas_memory.TiledLoadOp)),
+_SCHEDULED: Classes = (tileas_memory.LoadOp, tileas_memory.TiledLoadOp)
+SCHEDULE: dict[str, Declared] = {
+    "num_stages": Declared((scf.ForOp,), POSITIVE),
+    **dict.fromkeys(("stage", "order"), Declared(_SCHEDULED, COUNT)),
 }
 """Those between tileas-generate-schedule and tileas-materialize-schedule."""

@@ -25,14 +25,13 @@ from libtile.dialects.cuda_tile.types import NUMBER_NAMES, TileType
 from libtile.ir.classes import is_subclass
 from libtile.ir.places import walk
 from libtile.ir.tile_form import layout_of, type_text
+from libtile.lowering.discardable import Declared
 from libtile.lowering.errors import unsupported
 from libtile.lowering.rules import Rules
 from libtile.support.records import dataclass, field
 
 NUMBERS: tuple[type[Attribute], ...] = tuple(dict.fromkeys(type(element) for element in NUMBER_NAMES))
 """The classes of the types of numbers."""
-
-Ops = tuple[type[Operation], ...]
 
 
 @dataclass(frozen=True)
@@ -43,8 +42,8 @@ class Stage:
     classes of the types of values, `elements` those of the elements of tiles (none are named: all). With `layouts` each
     tile has one. Where there is a dialect that comes `later`, none has, and an op of it is not there yet. `problem`
     says of an op what else it may not be, as its declared attributes. `attributes` are the discardable ones, with the
-    classes of ops that may have them; one that has the name of a dialect that is none of `own` is somebody else's, and
-    stays.
+    classes of ops that may have them and the form of their values; one that has the name of a dialect that is none of
+    `own` is somebody else's, and stays.
     """
 
     name: str
@@ -56,7 +55,7 @@ class Stage:
     layouts: bool = False
     later: str = ""
     problem: Callable[[Operation], str | None] | None = None
-    attributes: Mapping[str, Ops] = field(default_factory=dict)
+    attributes: Mapping[str, Declared] = field(default_factory=dict)
     own: frozenset[str] = frozenset({"cuda_tile", "nv_tileaa", "nv_tileas"})
 
     def takes(self, cls: type[Operation]) -> bool:
@@ -84,13 +83,21 @@ class Stage:
             return f"has a {type_text(type_)} without a layout, in {self.name}"
         return f"is in {self.later} already" if self.later and layout_of(type_) is not None else None
 
+    def is_own(self, name: str) -> bool:
+        """Whether a discardable attribute's name is of no other dialect."""
+        dialect, dot, _ = name.partition(".")
+        return not dot or dialect in self.own
+
     def attribute_problem(self, op: Operation) -> str | None:
         """Why a discardable attribute of an op may not stand here; None where all may."""
-        for name in op.attributes:
-            dialect, dot, _ = name.partition(".")
-            if (dot and dialect not in self.own) or is_subclass(type(op), self.attributes.get(name, ())):
+        for name, attr in op.attributes.items():
+            if not self.is_own(name):
                 continue
-            return f"has the attribute '{name}' ({op.attributes[name]}), which means nothing in {self.name}"
+            declared = self.attributes.get(name)
+            if declared is None or not is_subclass(type(op), declared.ops):
+                return f"has the attribute '{name}' ({attr}), which means nothing in {self.name}"
+            if not declared.form.fits(op, attr):
+                return f"has the attribute '{name}' ({attr}), which is {declared.form.words}"
         return None
 
 

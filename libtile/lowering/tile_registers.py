@@ -6,18 +6,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import prod
 
+from xdsl.dialects.builtin import IndexType, TensorType
 from xdsl.ir import Attribute, Operation
 
 from libtile.codegen.limits import MAX_TILE_REGISTERS
 from libtile.dialects.cuda_tile.locations import source_location
 from libtile.dialects.cuda_tile.ops import OPS
 from libtile.dialects.cuda_tile.types import PointerType, TileType, bit_width, type_text
+from libtile.dialects.nv_tileaa.types import PtrType
+from libtile.dialects.nv_tileas.layout import linear_layout
 from libtile.ir.places import walk
+from libtile.layouts import REGISTER
+from libtile.lowering.errors import unsupported
 from libtile.lowering.to_tileaa.functions import number_of_warps
 from libtile.support.diagnostics import LoweringError
 from libtile.targets import Target
 
-WARP = 32
+WARP, WORD = 32, 32
 REGISTER_FILE = 64 << 10
 """Registers that the threads of a block share, and the most that one of them can have."""
 THREAD_REGISTERS = 256
@@ -30,8 +35,11 @@ def words_of(type_: Attribute) -> int:
     """
     if not isinstance(type_, TileType):
         return 0
-    bits = 32 if isinstance(type_.element_type, PointerType) else max(bit_width(type_.element_type), 16)
-    return prod(type_.shape) * bits // 32
+    return prod(type_.shape) * _bits(type_.element_type) // WORD
+
+
+def _bits(element: Attribute) -> int:
+    return WORD if isinstance(element, PointerType | PtrType | IndexType) else max(bit_width(element), 16)
 
 
 def registers_of(type_: Attribute, warps: int) -> int:
@@ -61,6 +69,31 @@ def check_registers(
                 needed = registers_of(value.type, warps)
                 if needed > limit:
                     raise _too_large(op, value.type, needed, limit, gpu, known)
+
+
+def check_inner_registers(function: Operation, warps: int, gpu: Target, limit: int = MAX_TILE_REGISTERS) -> None:
+    """LoweringError for the first op of a function of nv_tileaa or nv_tileas with a tile that takes more than `limit`
+    registers of each thread of `warps` warps.
+
+    Each warp may hold the whole of a tile, as operands of products are held, but no thread more than its part of that.
+    """
+    for op in walk(function):
+        for value in (*op.results, *(arg for region in op.regions for b in region.blocks for arg in b.args)):
+            type_ = value.type
+            if not isinstance(type_, TensorType):
+                continue
+            bits = _bits(type_.element_type)
+            shared = -(-prod(type_.get_shape()) * bits // (WORD * warps * WARP))
+            layout = linear_layout(type_)
+            held = (
+                shared if layout is None or REGISTER not in layout.in_dims else layout.in_size(REGISTER) * bits // WORD
+            )
+            if shared > limit or held > limit * warps:
+                most = limit if shared > limit else limit * warps
+                needed = max(shared, held)
+                raise unsupported(
+                    op, f"has a tile that would take {needed} registers a thread, where {most} is the limit", gpu.name
+                )
 
 
 def _too_large(

@@ -287,6 +287,14 @@ def directive_ignored(function: str, location: SourceLocation | None, name: str,
     )  # fmt: skip
 
 
+def attribute_ignored(function: str, location: SourceLocation | None, name: str, value: str, reason: str) -> Remark:
+    """An attribute by which a module of nv_tileas says what a pass decides, and the pass decided otherwise."""
+    return Remark(
+        Category.HINTS, Kind.MISSED, "RemarkAttributeIgnored",
+        f"Attribute ignored {name}", function, location, (("Value", value), ("Reason", reason)),
+    )  # fmt: skip
+
+
 def program_message(function: str, location: SourceLocation | None, text: str) -> Remark:
     """What an op `message` of the program says."""
     return Remark(Category.HINTS, Kind.ANALYSIS, "RemarkMessage", text, function, location)

@@ -7,6 +7,7 @@ from xdsl.ir import Operation
 
 from libtile.dialects.cuda_tile.ops import OPS, CudaTileOp
 from libtile.dialects.cuda_tile.types import PointerType, TensorViewType, TileType, TileViewType, TokenType
+from libtile.lowering.discardable import INTEGER, Declared
 from libtile.lowering.legality import NUMBERS, Stage
 from libtile.lowering.to_tileaa.context import RULES
 
@@ -40,6 +41,6 @@ STAGE = Stage(
     ops=STRUCTURE | {OPS[name] for name in REFUSED},
     rules=RULES,
     problem=_problem,
-    attributes={"cuda_tile.loop_split": (OPS["entry"], OPS["for"], OPS["if"])},
+    attributes={"cuda_tile.loop_split": Declared((OPS["entry"], OPS["for"], OPS["if"]), INTEGER)},
 )
 """What the conversion takes."""

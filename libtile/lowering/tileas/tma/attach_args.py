@@ -15,6 +15,7 @@ from xdsl.passes import ModulePass
 
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileas.tma import TmaOp
+from libtile.dialects.nv_tileas.types import TmaDescType
 from libtile.ir.places import walk
 from libtile.ir.tile_form import erase
 from libtile.lowering.tileas.tma.common import (
@@ -72,12 +73,18 @@ def check_indices(function: FuncOp) -> tuple[int, int]:
     return device, host
 
 
+def _attached(function: FuncOp) -> int:
+    """How many descriptors are arguments already."""
+    return sum(isinstance(argument.type, TmaDescType) for argument in function.body.block.args)
+
+
 def _attach(function: FuncOp, recount: bool) -> None:
     found = list(descriptors(function))
     if recount:
         for name, on_device in ((NUM_DEVICE, True), (NUM_HOST, False)):
             indices = {index_of(op) for op in found if is_on_device(op) == on_device}
-            set_count(function, name, len(indices))
+            attached = 0 if on_device else _attached(function)
+            set_count(function, name, len(indices) + attached)
     _, host = check_indices(function)
     arguments: dict[int, SSAValue] = {}
     for index in range(host):
