@@ -28,15 +28,27 @@ class Descriptor:
 
     operand: SharedOperand
     start: Value
+    low: Value | None = None
+    """The lower word of `start`, where parts are computed of that alone."""
 
     def at(self, b: KernelBuilder, outer: int, k: int) -> Value:
         """The descriptor of the part of the tile from (outer, k) on."""
-        return b.add(self.start, integer(I64, self.operand.start(outer, k) // _UNIT))
+        further = self.operand.start(outer, k) // _UNIT
+        if self.low is None:
+            return b.add(self.start, integer(I64, further))
+        high = integer(I64, self.operand.fields >> 32 << 32)  # addresses do not reach into it
+        return b.or_(b.cast("zext", b.add(self.low, integer(I32, further)), I64), high)
 
     def behind(self, b: KernelBuilder, count: Value, size: int) -> Descriptor:
         """The descriptor of an operand that lies `count` (an i32) times so many bytes further, a multiple of 16."""
         moved = b.mul(count, integer(I32, size // _UNIT))
         return Descriptor(self.operand, b.add(self.start, b.cast("zext", moved, I64)))
+
+    def made_here(self, b: KernelBuilder) -> Descriptor:
+        """The descriptor of an operand that stays where it is, with parts of which a word is computed, where they are
+        used: all of them would be computed in front of a loop otherwise, and take two registers each."""
+        low = b.asm("mov.b32 $0, $1;", "=r,r", I32, [b.cast("trunc", self.start, I32)], side_effects=True)
+        return Descriptor(self.operand, self.start, low)
 
 
 def descriptor(

@@ -11,7 +11,9 @@ from libtile.compiler import driver
 from libtile.compiler.options import Options
 
 TARGETS = ("sm_90", "sm_100")
-NAMES = ("decode_keys_first",)
+WIDE = pytest.param("mla_decode", marks=pytest.mark.slow)
+"""Whose keys and values do not fit shared memory as they are."""
+NAMES = ("decode_keys_first", WIDE)
 
 
 @pytest.fixture(autouse=True)
@@ -35,6 +37,12 @@ def test_agents_decode_without_a_stack(name, target):
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("name", NAMES)
-def test_agents_decode_in_every_schedule(name, target, seed):
-    check(name, SMALL, backend="simulator", gpu_name=target, block_order=seed)
+def test_agents_decode_in_every_schedule(target, seed):
+    check("decode_keys_first", SMALL, backend="simulator", gpu_name=target, block_order=seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("target", TARGETS)
+def test_narrow_tiles_of_wide_ones_in_every_schedule(target, seed):
+    check("mla_decode", FULL, backend="simulator", gpu_name=target, block_order=seed)

@@ -21,6 +21,7 @@ from libtile.ir.tile_form import shape_of
 from libtile.lowering.discardable import FEWER_BLOCKS
 from libtile.lowering.tileas.cleanup import clean_up
 from libtile.lowering.tileas.lone_products import lone_products, loop_around, start_with_zeros
+from libtile.lowering.tileas.narrow_tiles import with_narrow_tiles
 from libtile.lowering.tileas.packed_products import pack_products
 from libtile.lowering.tileas.product_forms import are_fed, by_loop, transposed, without_batch
 from libtile.lowering.tileas.result_parts import cut_result, result_part_shape
@@ -149,7 +150,30 @@ def _with_loops(function: FuncOp) -> FuncOp:
 
 
 def _converted(function: FuncOp, gpu: Target) -> FuncOp | None:
-    """The function with layouts of agents; None where it is not one that `tileas-specialize` parts."""
+    """The function with layouts of agents, as it is or with narrower tiles; None where it is not one that
+    `tileas-specialize` parts."""
+    made = _converted_whole(function, gpu)
+    if made is not None or not (gpu.has("wgmma") or gpu.has("tcgen05")):
+        return made
+    narrow = with_narrow_tiles(function)
+    if narrow is None:
+        return None
+    return (_converted_whole(_by_two_groups(narrow), gpu) if gpu.has("wgmma") else None) or _converted_whole(
+        narrow, gpu
+    )
+
+
+def _by_two_groups(function: FuncOp) -> FuncOp:
+    """The function with two warpgroups: sums of many narrow tiles leave one no registers for the rest."""
+    copy, spec = function.clone(), function.kernel_spec
+    assert spec is not None
+    warps = max(spec.num_warps, 2 * wgmma.GROUP_WARPS)
+    copy.properties["kernel_spec"] = KernelSpecAttr(spec.entry, warps, spec.num_ctas, spec.occupancy, spec.target)
+    return copy
+
+
+def _converted_whole(function: FuncOp, gpu: Target) -> FuncOp | None:
+    """As `_converted`, with tiles as they are."""
     function = _of_matrices(function, gpu)
     spec, repeated = function.kernel_spec, list(_repeated(function, gpu))
     if spec is None or not repeated:

@@ -43,7 +43,7 @@ from libtile.lowering.tileas.ahead import Ahead, computed_ahead, is_inside, valu
 from libtile.lowering.tileas.cleanup import is_pure
 from libtile.lowering.tileas.cluster_pipelines import ALIGNMENT
 from libtile.lowering.tileas.counted_loops import known_trips
-from libtile.lowering.tileas.feeds import TRANSPOSERS, Feed, Feeds, copied_tiles
+from libtile.lowering.tileas.feeds import TRANSPOSERS, Feed, Feeds, copied_tiles, filled_in_order
 from libtile.lowering.tileas.made_operands import MadeOperand, made_operand
 from libtile.lowering.tileas.materialize import Inserter
 from libtile.lowering.tileas.operand_paths import OperandPath, operand_path
@@ -220,16 +220,16 @@ class FedSteps:
         some from outside of the loop; the places behind. Descriptors are numbered from `first` on."""
 
         def turn(inner: Inserter, places: Sequence[SSAValue], values: Values) -> list[SSAValue]:
-            following = []
-            for feed, here in zip(feeds, places):
+            here = dict(zip(feeds, places))
+            for feed, copied in filled_in_order(feeds):
 
-                def copy(stage: Inserter, buffers: Sequence[SSAValue], feed: Feed = feed) -> None:
-                    for number, place in feed.copied.items():
+                def copy(stage: Inserter, buffers: Sequence[SSAValue], copied: Mapping[int, int] = copied) -> None:
+                    for number, place in copied.items():
                         self.operands[number].copy(stage, first + number, descriptors[number], buffers[place], values)
 
-                feed.fill(inner, here, copy)
-                following.append(feed.next(inner, here))
-            return following
+                feed.fill(inner, here[feed], copy)
+                here[feed] = feed.next(inner, here[feed])
+            return [here[feed] for feed in feeds]
 
         return self._again(at, self.ahead, starts, given_values, turn)
 

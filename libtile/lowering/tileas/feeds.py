@@ -85,6 +85,13 @@ class Feed:
     fenced: bool = False
     """Whether products read what makers' threads copy by themselves, which say nothing of when it is there: their
     copies arrive. Who reads then has a proxy fence."""
+    more: tuple[Mapping[int, int], ...] = ()
+    """What TMA copies in further turns of a step, each as `copied`."""
+
+    @property
+    def turns(self) -> tuple[Mapping[int, int], ...]:
+        """What TMA copies in each turn of a step."""
+        return self.copied, *self.more
 
     @property
     def type(self) -> PipelineType:
@@ -133,6 +140,14 @@ class Feed:
         types: list[Attribute] = [v.type for v in given]
         done = at.add(ConsumerReadOp.make(token, place, results=[held, types], regions=[Region(stage)]))
         return done.results[0], done.results[1:]
+
+
+def filled_in_order(feeds: Sequence[Feed]) -> list[tuple[Feed, Mapping[int, int]]]:
+    """The turns of a step in the order in which a producer takes them: first those for which a pipeline has stages as a
+    step begins, then the others as their tiles are read."""
+    first = [(feed, turn) for feed in feeds for turn in feed.turns[: feed.stages]]
+    rest = [(feed, turn) for feed in feeds for turn in feed.turns[feed.stages :]]
+    return [*first, *sorted(rest, key=lambda item: min(item[1]))]
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ views where no token says that a store has to come behind all of them. Of what e
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from math import gcd
 
 from xdsl.dialects.builtin import DenseArrayBase, IndexType, IntegerAttr, IntegerType, TensorType, i64
@@ -225,7 +225,10 @@ class _Cutter:
         at = Inserter(self.block, end, end.location)
         tokens: dict[SSAValue, list[SSAValue]] = {}
         for offsets in boxes(self.shape, shape):
-            _Piece(self, at, Part(offsets, tuple(shape)), tokens).store()
+            part = Part(offsets, tuple(shape))
+            piece = Piece(self.result, self.loads, at, tokens, self.cone)
+            for store in self.stores:
+                piece.store(store, part.by(self.dims[store.value]))
         for old, parts in tokens.items():
             if old.first_use is not None:
                 old.replace_all_uses_with(at.value(JoinMemTokenOp.make(*[parts], results=[MemTokenType()])))
@@ -238,28 +241,33 @@ class _Cutter:
         drop_unused(self.block)
 
 
-class _Piece:
-    """One part of the result, and what is computed of it."""
+class Piece:
+    """One part of a result (`whole`), and of what is computed of it: with `loads` done part by part, whose tokens go to
+    `tokens`. `cone` are ops whose results are made again even where a part is all of them."""
 
-    def __init__(self, cutter: _Cutter, at: Inserter, part: Part, tokens: dict[SSAValue, list[SSAValue]]):
-        self.cutter, self.at, self.part, self.tokens = cutter, at, part, tokens
+    def __init__(
+        self, whole: SSAValue | Operation, loads: Collection[Operation], at: Inserter,
+        tokens: dict[SSAValue, list[SSAValue]], cone: Collection[object] = (),
+    ):  # fmt: skip
+        self.whole, self.loads, self.cone = whole, loads, cone
+        self.at, self.tokens = at, tokens
         self.made: dict[tuple[SSAValue, Part], SSAValue] = {}
         self.loaded: dict[SSAValue, SSAValue] = {}
         """The tokens of loads of this part, by those of the whole."""
 
-    def store(self) -> None:
-        for op in self.cutter.stores:
-            made = self._access(op, self.part.by(self.cutter.dims[op.value]))
-            for old, new in zip(op.results, made.results):
-                self.tokens.setdefault(old, []).append(new)
+    def store(self, op: Store, part: Part) -> None:
+        """A store of the part of its tile."""
+        made = self._access(op, part)
+        for old, new in zip(op.results, made.results):
+            self.tokens.setdefault(old, []).append(new)
 
     def _access(self, op: Load | Store, part: Part) -> Operation:
         """The access to a part."""
         self.at.location = op.location
         if isinstance(op, TiledLoadOp | TiledStoreOp):
-            values = [self._of(op.value, part)] if isinstance(op, TiledStoreOp) else []
+            values = [self.of(op.value, part)] if isinstance(op, TiledStoreOp) else []
             return self._through_view(op, part, values)
-        operands = [self._of(v, part) if is_tile(v) else v for v in op.operands[: _tokens_from(op)]]
+        operands = [self.of(v, part) if is_tile(v) else v for v in op.operands[: _tokens_from(op)]]
         results: list[Attribute] = [r.type for r in op.results]
         if not isinstance(op, StoreOp):
             whole = op.results[0].type
@@ -286,7 +294,7 @@ class _Piece:
                 return self.at.value(JoinMemTokenOp.make(given, results=[MemTokenType()]))
         return token
 
-    def _of(self, value: SSAValue, part: Part) -> SSAValue:
+    def of(self, value: SSAValue, part: Part) -> SSAValue:
         """The part of a tile."""
         if (value, part) not in self.made:
             self.made[value, part] = self._make(value, part)
@@ -295,11 +303,11 @@ class _Piece:
     def _make(self, value: SSAValue, part: Part) -> SSAValue:
         assert isinstance(value.type, TensorType)
         op, type_ = value.owner, TensorType(value.type.element_type, part.shape)
-        if part.shape == value.type.get_shape() and value is not self.cutter.result and op not in self.cutter.cone:
+        if part.shape == value.type.get_shape() and value is not self.whole and op not in self.cone:
             return value
         if isinstance(op, Operation):
             self.at.location = op.location
-            if isinstance(op, Load) and op in self.cutter.loads:
+            if isinstance(op, Load) and op in self.loads:
                 made = self._access(op, part)
                 if op.result_token is not None:
                     self.loaded[op.result_token] = made.results[-1]
@@ -307,7 +315,7 @@ class _Piece:
                 return made.results[0]
             parts = source_parts(op, part)
             if parts is not None:
-                operands = [v if p is None else self._of(v, p) for v, p in zip(op.operands, parts)]
+                operands = [v if p is None else self.of(v, p) for v, p in zip(op.operands, parts)]
                 again = type(op).create(
                     operands=operands, result_types=[type_], properties=properties_of_part(op, part),
                     attributes=dict(op.attributes),

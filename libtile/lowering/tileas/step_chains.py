@@ -100,8 +100,6 @@ class StepChain(FedSteps):
             raise Unfit("the kernel has products in several loops")
         super().__init__(function, gpu, loop)
         check_warps(spec)
-        if len(products) >= MAX_GROUPS:
-            raise Unfit(f"a step has {len(products)} products, and fewer than {MAX_GROUPS} are told apart")
         self.tiles_by_key: dict[object, TmaOperand] = {}
         self.bridges: dict[object, Bridge] = {}
         found: list[tuple[DotOp, MmaAtomAttr, object, object]] = []
@@ -119,6 +117,7 @@ class StepChain(FedSteps):
             check_token(operand.load)
         keys = [*self.tiles_by_key, *self.bridges]
         self.copied = [Feed((tile.type,), {n: 0}, tile.ctas) for n, tile in enumerate(self.operands)]
+        """The rings of tiles that TMA copies."""
         self.products = [
             StepProduct(op, atom, None if a is None else keys.index(a), keys.index(b)) for op, atom, a, b in found
         ]
@@ -189,7 +188,7 @@ class StepChain(FedSteps):
 
     def _set_stages(self, most: int) -> None:
         """As many stages for each ring as there is room for beside bridges and what is stored, first for those with the
-        fewest."""
+        fewest. Where there is none for a stage of each, tiles that are alike share a ring."""
         gone = [op for op in walk(self.loop) if isinstance(op, ConvertLayoutOp) and _is_for_products(op)]
         kept = min(staging.kept_beside(self.function, self.loop, gone, self.products[0].atom.instruction.m))
         bridges = [bridge.feed.type for bridge in self.bridges.values()]
@@ -198,10 +197,14 @@ class StepChain(FedSteps):
         def taken(stages: Sequence[int]) -> int:
             return rings_bytes([*(f.staged(n) for f, n in zip(self.copied, stages)), *bridges], ALIGNMENT)
 
-        wanted = [stages_wanted(tile.load, most) for tile in self.operands]
+        if (lone := taken([1] * len(self.copied))) > free:
+            self.copied = self._shared_rings()
+        wanted = [
+            max(stages_wanted(self.operands[n].load, most) for turn in ring.turns for n in turn) for ring in self.copied
+        ]
         stages, growing = [1] * len(self.copied), set(range(len(self.copied)))
         if taken(stages) > free:
-            raise Unfit(f"{taken(stages)} bytes of tiles do not fit the {free} bytes of shared memory that are free")
+            raise Unfit(f"{lone} bytes of tiles do not fit the {free} bytes of shared memory that are free")
         while growing:
             least = min(growing, key=lambda n: (stages[n], n))
             more = [n + (place == least) for place, n in enumerate(stages)]
@@ -212,21 +215,51 @@ class StepChain(FedSteps):
         for feed, count in zip(self.copied, stages):
             feed.stages = count
 
+    def _shared_rings(self) -> list[Feed]:
+        """Rings, each for all tiles of a type that one product reads: they take turns there in the products' order."""
+        found: dict[object, list[int]] = {}
+        for n, tile in enumerate(self.operands):
+            lone = sum((n == p.a) + (n == p.b) for p in self.products) == 1
+            found.setdefault((tile.type, tile.ctas) if lone else n, []).append(n)
+        made = []
+        for numbers in found.values():
+            tile = self.operands[numbers[0]]
+            turns: list[dict[int, int]] = [{n: 0} for n in numbers]
+            made.append(Feed((tile.type,), turns[0], tile.ctas, more=tuple(turns[1:])))
+        return made
+
     # -- the new code -----------------------------------------------------------------------------------------------
 
     @property
     def feeds(self) -> list[Feed]:
-        """Of tiles that TMA copies, and of bridges, by number."""
+        """Of tiles that TMA copies, and of bridges."""
         return [*self.copied, *(bridge.feed for bridge in self.bridges.values())]
+
+    def feed_of(self, number: int) -> Feed:
+        """The pipeline of an operand, by its number: tiles that TMA copies come first, and then bridges."""
+        if number >= len(self.operands):
+            return list(self.bridges.values())[number - len(self.operands)].feed
+        return next(ring for ring in self.copied if any(number in turn for turn in ring.turns))
+
+    def before(self, number: int) -> list[int]:
+        """The operands that have a pipeline's turns before one in each step."""
+        if number >= len(self.operands):
+            return []
+        return [n for turn in self.feed_of(number).turns for n in turn if n < number]
+
+    @property
+    def bridged(self) -> range:
+        """The numbers of the bridges."""
+        return range(len(self.operands), len(self.operands) + len(self.bridges))
 
     @property
     def once(self) -> list[int]:
-        """The numbers of the feeds that are filled in front of the loop."""
-        return [n for n, bridge in enumerate(self.bridges.values(), len(self.copied)) if bridge.once]
+        """The numbers of the bridges that are filled in front of the loop."""
+        return [n for n, bridge in zip(self.bridged, self.bridges.values()) if bridge.once]
 
     def bring(self, at: Inserter, number: int, place: SSAValue, values: Values) -> None:
-        """Fill a bridge, by its number as a feed."""
-        bridge = list(self.bridges.values())[number - len(self.copied)]
+        """Fill a bridge, by its number."""
+        bridge = list(self.bridges.values())[number - len(self.operands)]
         value = values.get(bridge.value, bridge.value)
 
         def fill(stage: Inserter, buffers: Sequence[SSAValue]) -> None:
@@ -236,8 +269,8 @@ class StepChain(FedSteps):
         bridge.feed.fill(at, place, fill)
 
     def wait(self, at: Inserter, number: int, place: SSAValue) -> SSAValue:
-        """Wait for a stage of a feed: the token by which it is released."""
-        feed = self.feeds[number]
+        """Wait for the stage of an operand: the token by which it is released."""
+        feed = self.feed_of(number)
         return at.value(ConsumerWaitOp.make(feed.pipe, place, results=[ConsumerTokenType(feed.types)]))
 
     def make(self) -> None:
@@ -263,36 +296,41 @@ class StepChain(FedSteps):
 
     def _steps(self, at: Inserter, starts: Sequence[SSAValue]) -> tuple[dict[int, SSAValue], list[SSAValue]]:
         """All steps from places on: what the loop gives, by number, and the places behind them."""
-        loop, count, first = self.loop, len(self.feeds), len(self.copied)
-        numbers = [*range(count), *range(first, count)]  # of the feeds that the places are of
-        ends, held = list(starts), dict[int, SSAValue]()
+        loop, bridges = self.loop, self.feeds[len(self.copied) :]
+        reading = dict(zip(self.feeds, starts))
+        filling = dict(zip(bridges, starts[len(self.feeds) :]))
+        held = dict[int, tuple[SSAValue, SSAValue]]()
         for n in self.once:
-            self.bring(at, n, starts[count + n - first], {})
-            held[n] = self.wait(at, n, starts[n])
-        moving = [k for k, n in enumerate(numbers) if n not in held]
-        given = [starts[k] for k in moving]
+            feed = self.feed_of(n)
+            self.bring(at, n, filling[feed], {})
+            held[n] = self.wait(at, n, reading[feed]), reading[feed]
+        stay = {self.feed_of(n) for n in held}
+        moving = [(places, feed) for places in (reading, filling) for feed in places if feed not in stay]
+        given = [places[feed] for places, feed in moving]
         body = Block(arg_types=[*(a.type for a in self.body.args), *(v.type for v in given)])
         each = Inserter(body, None, loop.location)
-        places = dict(zip(moving, body.args[len(self.body.args) :]))
-        reading = {n: places.get(n, starts[n]) for n in range(count)}
-        filling = {n: places[count + n - first] for n in range(first, count) if n not in held}
-        step = _Step(self, each, dict(zip(self.body.args, body.args)), reading, filling, held)
+        inside = dict(reading), dict(filling)
+        for (places, feed), argument in zip(moving, body.args[len(self.body.args) :]):
+            inside[places is filling][feed] = argument
+        step = _Step(self, each, dict(zip(self.body.args, body.args)), *inside, held)
         step.run()
         last = self.body.last_op
         assert last is not None
         carried = [step.values.get(v, v) for v in last.operands]
-        each.add(scf.YieldOp(*carried, *(self.feeds[numbers[k]].next(each, place) for k, place in places.items())))
+        following = [feed.next(each, inside[places is filling][feed]) for places, feed in moving]
+        each.add(scf.YieldOp(*carried, *following))
         made = scf.ForOp(loop.lb, loop.ub, loop.step, [*loop.iter_args, *given], body)
         made.attributes.update(loop.attributes)
         at.add(made)
-        for token in held.values():
+        for token, _ in held.values():
             at.add(ConsumerReleaseOp.make(token))
         results: list[SSAValue] = list(made.results)
-        for k, end in zip(moving, results[len(loop.results) :]):
-            ends[k] = end
-        for k in [k for k in range(len(ends)) if k not in moving]:
-            ends[k] = self.feeds[numbers[k]].next(at, ends[k])
-        return dict(enumerate(results[: len(loop.results)])), ends
+        for (places, feed), end in zip(moving, results[len(loop.results) :]):
+            places[feed] = end
+        for feed in stay:
+            for places in (reading, filling):
+                places[feed] = feed.next(at, places[feed])
+        return dict(enumerate(results[: len(loop.results)])), [*reading.values(), *filling.values()]
 
 
 @dataclass(eq=False)
@@ -308,23 +346,25 @@ class _Step:
     """A step of the consumers, as it is made: what stands for values of the loop's body, and what is under way."""
 
     def __init__(
-        self, chain: StepChain, at: Inserter, values: Values, reading: Mapping[int, SSAValue],
-        filling: Mapping[int, SSAValue], held: Mapping[int, SSAValue],
+        self, chain: StepChain, at: Inserter, values: Values, reading: dict[Feed, SSAValue],
+        filling: Mapping[Feed, SSAValue], held: Mapping[int, tuple[SSAValue, SSAValue]],
     ):  # fmt: skip
         self.chain, self.at, self.values = chain, at, values
         self.reading, self.filling = reading, filling
-        """Where consumers read feeds, and fill bridges, by the numbers of feeds."""
+        """Where consumers read next, and fill bridges."""
         self.held = held
-        """Of stages that are held through all steps."""
+        """The tokens and places of stages that are held through all steps, by the numbers of operands."""
         self.products = {product.op: product for product in chain.products}
         self.todo: list[Operation] = list(chain.ops)
         self.groups: list[_Group] = []
         self.tokens: dict[int, SSAValue] = {}
-        """Of the other stages that are held, by the numbers of feeds."""
+        """Of the other stages that are held, by the numbers of operands."""
+        self.places: dict[int, SSAValue] = {}
+        """Of these and of all that were."""
         self.filled = set(held)
         """Bridges that consumers have filled."""
-        self.left = [self._reads(n) for n in range(len(chain.feeds))]
-        """Products that have not ended and read a feed."""
+        self.left = [self._reads(n) for n in range(chain.bridged.stop)]
+        """Products that have not ended and read an operand."""
         for operand in chain.operands:
             if (token := operand.load.result_token) is not None:
                 # Copies have ended before their products do: what their tokens order is ordered.
@@ -375,8 +415,10 @@ class _Step:
         """Whether what a product takes is there: sums may be under way, if nothing else is to use them. What is
         computed of a sum comes before another product adds to its registers, unless these are copied."""
         op = product.op
-        bridges = range(len(self.chain.copied), len(self.chain.feeds))
-        if any(n in bridges and n not in self.filled for n in (product.a, product.b)):
+        numbers = {n for n in (product.a, product.b) if n is not None}
+        if any(n in self.chain.bridged and n not in self.filled for n in numbers):
+            return False
+        if any(m not in self.places and m not in numbers for n in numbers for m in self.chain.before(n)):
             return False
         if product.a is None and not self._is_there(op.a):
             return False
@@ -416,11 +458,13 @@ class _Step:
     def _issue(self, product: StepProduct) -> None:
         """Issue a product within the turns of the stages that it reads."""
         op, at, numbers = product.op, self.at, {n for n in (product.a, product.b) if n is not None}
-        for number in numbers - set(self.held):
+        if len(self.groups) == MAX_GROUPS - 1:  # as many as a wait can leave under way
+            self._wait(1)
+        for number in sorted(numbers - set(self.held)):
             self._hold(number)
         # Stages that are released stand around those that stay, so that their tokens are not within another region.
         inwards = sorted(numbers, key=lambda n: (n in self.held, n))
-        blocks = {number: Block(arg_types=self.chain.feeds[number].types) for number in inwards}
+        blocks = {number: Block(arg_types=self.chain.feed_of(number).types) for number in inwards}
         inner = at
         around = []
         for number, block in blocks.items():
@@ -438,11 +482,12 @@ class _Step:
             op.location,
         )  # fmt: skip
         for outer, number, block in reversed(around):
-            feed, token = self.chain.feeds[number], self.held.get(number) or self.tokens[number]
+            feed = self.chain.feed_of(number)
+            token, place = self.held.get(number) or (self.tokens[number], self.places[number])
             Inserter(block, None, at.location).add(PipelineYieldOp.make([result]))
             done = outer.add(
                 ConsumerReadOp.make(
-                    token, self.reading[number], results=[ConsumerTokenType(feed.types), [c.type]],
+                    token, place, results=[ConsumerTokenType(feed.types), [c.type]],
                     regions=[Region(block)],
                 )
             )  # fmt: skip
@@ -456,16 +501,25 @@ class _Step:
         return self.values.get(value, value)
 
     def _hold(self, number: int) -> None:
-        """Wait for a stage, if it is not held already."""
-        if number not in self.tokens:
-            self.tokens[number] = self.chain.wait(self.at, number, self.reading[number])
+        """Wait for a stage, if it is not held already: one of a shared ring when so many of those before are released
+        that the producer fills it."""
+        if number in self.tokens:
+            return
+        feed, before = self.chain.feed_of(number), self.chain.before(number)
+        while len(late := [n for n in before if n in self.tokens]) >= max(feed.stages - 1, 1):
+            readers = [n for n, group in enumerate(self.groups) if late[0] in (group.product.a, group.product.b)]
+            self._wait(readers[-1] + 1)
+        if before:
+            self.reading[feed] = feed.next(self.at, self.reading[feed])
+        self.places[number] = self.reading[feed]
+        self.tokens[number] = self.chain.wait(self.at, number, self.places[number])
 
     def _fill_ready(self) -> bool:
         """Fill the bridges whose tiles are there."""
         found = False
-        for number, bridge in enumerate(self.chain.bridges.values(), len(self.chain.copied)):
+        for number, bridge in zip(self.chain.bridged, self.chain.bridges.values()):
             if number not in self.filled and self._is_there(bridge.value):
-                self.chain.bring(self.at, number, self.filling[number], self.values)
+                self.chain.bring(self.at, number, self.filling[bridge.feed], self.values)
                 self.filled.add(number)
                 found = True
         return found

@@ -161,7 +161,7 @@ class TensorStepChain(StepChain):
         there = {s.last.result for s in self.sums if s.carried is not None}
         issued: list[StepProduct] = []
         by_op = {p.op: p for p in self.products}
-        bridges = dict(enumerate(self.bridges.values(), len(self.copied)))
+        bridges = dict(zip(self.bridged, self.bridges.values()))
 
         def is_there(value: SSAValue) -> bool:
             owner = value.owner
@@ -172,7 +172,11 @@ class TensorStepChain(StepChain):
         given = set[Sum]()
 
         def can_issue(product: StepProduct) -> bool:
-            if any(n in bridges and n not in filled for n in (product.a, product.b)):
+            numbers = {n for n in (product.a, product.b) if n is not None}
+            if any(n in bridges and n not in filled for n in numbers):
+                return False
+            read = {n for p in issued for n in (p.a, p.b)} | numbers
+            if any(m not in read for n in numbers for m in self.before(n)):
                 return False
             group = next(s for s in self.sums if product in s.products)
             if group.given is not None and group not in given:
@@ -244,6 +248,8 @@ class TensorStepChain(StepChain):
         number = number_type(self.loop)
         zero, one = (at.value(arith.ConstantOp(IntegerAttr(n, number))) for n in (0, 1))
         starts = [feed.start(at) for feed in self.feeds]
+        held = {n: (self.wait(at, n, place), place) for n in self.once for place in [starts[self._feed(n)]]}
+        stay = {self._feed(n) for n in held}
         for sum_ in self.sums:
             place: SSAValue = sum_.place.start(at)
             if sum_.is_given_back:
@@ -252,16 +258,18 @@ class TensorStepChain(StepChain):
                 at.add(ProducerCommitOp.make(written, after_products=True))
                 place = at.value(IncIterOp.make(place, results=[place.type]))
             starts.append(place)
-        held = {n: self.wait(at, n, starts[n]) for n in self.once}
-        moving = [n for n in range(len(starts)) if n not in held]
+        moving = [n for n in range(len(starts)) if n not in stay]
         given = [starts[n] for n in moving]
         body = Block(arg_types=[number, *(place.type for place in given)])
         each = Inserter(body, None, at.location)
-        self._issue_step(each, list({**dict(enumerate(starts)), **dict(zip(moving, body.args[1:]))}.values()), held)
-        following = [each.value(IncIterOp.make(place, results=[place.type])) for place in body.args[1:]]
+        places = [*starts]
+        for n, argument in zip(moving, body.args[1:]):
+            places[n] = argument
+        self._issue_step(each, places, held)
+        following = [each.value(IncIterOp.make(places[n], results=[places[n].type])) for n in moving]
         each.add(scf.YieldOp(*following))
         at.add(scf.ForOp(zero, count, one, given, body))
-        for token in held.values():
+        for token, _ in held.values():
             at.add(ConsumerReleaseOp.make(token, after_products=True))
         at.add(PipelineYieldOp.make())
 
@@ -278,11 +286,15 @@ class TensorStepChain(StepChain):
         inside.add(PipelineYieldOp.make())
         return at.value(ProducerWriteOp.make(token, place, results=[token.type, []], regions=[Region(stage)]))
 
-    def _issue_step(self, at: Inserter, places: Sequence[SSAValue], once: Mapping[int, SSAValue]) -> None:
-        """The products of a step, from places of the feeds and of the sums on; `once` are the tokens of stages that are
-        held through all steps."""
-        feeds, sums = self.feeds, places[len(self.feeds) :]
-        left = {n: sum((n == p.a) + (n == p.b) for p in self.products) for n in range(len(feeds))}
+    def _feed(self, number: int) -> int:
+        """The place of an operand's pipeline among all."""
+        return self.feeds.index(self.feed_of(number))
+
+    def _issue_step(self, at: Inserter, places: list[SSAValue], once: Mapping[int, tuple[SSAValue, SSAValue]]) -> None:
+        """The products of a step, from places of the feeds and of the sums on, which become those of the feeds' last
+        turns; `once` are the tokens and places of stages that are held through all steps."""
+        sums, where = places[len(self.feeds) :], {n: place for n, (_, place) in once.items()}
+        left = {n: sum((n == p.a) + (n == p.b) for p in self.products) for n in range(self.bridged.stop)}
         tokens: dict[int, SSAValue] = {}
         held: dict[Sum, SSAValue] = {}
         for product in [event.issue for event in self.order if event.issue is not None]:
@@ -290,10 +302,15 @@ class TensorStepChain(StepChain):
             place = sums[self.sums.index(sum_)]
             if sum_ not in held:
                 held[sum_] = self._acquire(at, sum_, place)
-            for n in dict.fromkeys(n for n in (product.a, product.b) if n is not None):
+            for n in sorted({n for n in (product.a, product.b) if n is not None}):
                 if n not in tokens and n not in once:
-                    tokens[n] = self.wait(at, n, places[n])
-            issue = partial(self._issue_one, product=product, tokens={**once, **tokens}, places=places)
+                    feed = self._feed(n)
+                    if self.before(n):
+                        places[feed] = at.value(IncIterOp.make(places[feed], results=[places[feed].type]))
+                    where[n] = places[feed]
+                    tokens[n] = self.wait(at, n, where[n])
+            granted = {**{n: token for n, (token, _) in once.items()}, **tokens}
+            issue = partial(self._issue_one, product=product, tokens=granted, places=where)
             held[sum_] = self._write(at, sum_, held[sum_], place, issue)
             for number in (product.a, product.b):
                 if number is not None:
@@ -305,13 +322,13 @@ class TensorStepChain(StepChain):
 
     def _issue_one(
         self, at: Inserter, result: SSAValue, *, product: StepProduct, tokens: Mapping[int, SSAValue],
-        places: Sequence[SSAValue],
+        places: Mapping[int, SSAValue],
     ) -> None:  # fmt: skip
         """A product within the turns of the stages that it reads."""
         sum_ = next(s for s in self.sums if product in s.products)
         adds = sum_.is_given_back or product is not sum_.products[0]
         numbers = [n for n in dict.fromkeys((product.a, product.b)) if n is not None]
-        blocks = {n: Block(arg_types=self.feeds[n].types) for n in numbers}
+        blocks = {n: Block(arg_types=self.feed_of(n).types) for n in numbers}
         inner, around = at, []
         for n, block in blocks.items():
             around.append((inner, n, block))
@@ -322,7 +339,7 @@ class TensorStepChain(StepChain):
         tensor_products.issue_one(inner, product.op, product.atom, tiles, result, more)
         for outer, n, block in reversed(around):
             Inserter(block, None, at.location).add(PipelineYieldOp.make())
-            held = ConsumerTokenType(self.feeds[n].types)
+            held = ConsumerTokenType(self.feed_of(n).types)
             outer.add(ConsumerReadOp.make(tokens[n], places[n], results=[held, []], regions=[Region(block)]))
 
     # -- the warps that compute -------------------------------------------------------------------------------------
@@ -330,9 +347,9 @@ class TensorStepChain(StepChain):
     def _compute(self, at: Inserter, count: SSAValue) -> None:
         loop = self.loop
         for n in self.once:
-            self.bring(at, n, self.feeds[n].start(at), {})
-        bridges = [n for n in range(len(self.copied), len(self.feeds)) if n not in self.once]
-        starts = [self.feeds[n].start(at) for n in bridges]
+            self.bring(at, n, self.feed_of(n).start(at), {})
+        bridges = [n for n in self.bridged if n not in self.once]
+        starts = [self.feed_of(n).start(at) for n in bridges]
         kept_tokens: list[SSAValue] = []
         for sum_ in self.sums:
             place: SSAValue = sum_.place.start(at)

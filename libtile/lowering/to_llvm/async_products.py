@@ -104,6 +104,9 @@ def _descriptor(e: Emitter, value: SSAValue, side: str, atom: MmaAtom) -> wgmma.
         moved = b.mul(agents.warpgroup(b), integer(I32, distance))
     if buffer.first is None or buffer.moved is None:
         return wgmma.descriptor(b, operand, buffer.pointer, moved)
+    if buffer.alone:
+        found = wgmma.descriptor(b, operand, buffer.first, moved)
+        return found.made_here(b) if side == "b" else found
     # The descriptor of the first stage stays the same in a loop, and that of another one is so much further.
     return wgmma.descriptor(b, operand, buffer.first, moved).behind(b, *buffer.moved)
 

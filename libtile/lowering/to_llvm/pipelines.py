@@ -177,7 +177,8 @@ def _buffer(e: Emitter, value: SSAValue, ring: Ring, stage: Value, offset: int) 
     barrier = rings.full(e, ring, stage) if ring.barriers is not None else None
     pointer, layout, element = b.shared_pointer(part, start), type_.layout.layout, element_name(type_.element_type)
     start_of_all, moved = b.shared_pointer(part), (stage, ring.stage_bytes)
-    return Buffer(pointer, layout, element, barrier, start_of_all, moved, part.offset, ring.pair)
+    alone = ring.stages == 1
+    return Buffer(pointer, layout, element, barrier, start_of_all, moved, part.offset, ring.pair, alone)
 
 
 @rule(ProducerCommitOp)

@@ -14,7 +14,7 @@ class Buffer:
     """A tile in shared memory: where it begins, its layout of offsets, and the barrier object that counts what is
     copied to it, where it is a stage's of a pipeline with barrier objects, and whether that is of a `pair` of CTAs. It
     begins `moved` (stages, and bytes of each) behind `first`, which is at byte `offset` of the block's shared memory,
-    where that is known."""
+    where that is known; at `first` where it is `alone`, the only stage, which LLVM does not see of what loops carry."""
 
     pointer: Value
     layout: LinearLayout
@@ -24,6 +24,7 @@ class Buffer:
     moved: tuple[Value, int] | None = None
     offset: int = 0
     pair: bool = False
+    alone: bool = False
 
 
 @dataclass(frozen=True)

@@ -39,8 +39,8 @@ def decode_keys_first(Q, K, V, Out, LSE, scale: float, length: int, TH: Size, TN
 
 
 @ct.kernel
-def mla_decode(Q, QR, KV, KR, Out, LSE, scale: float, length: int, TH: Size, TN: Size, D: Size, R: Size):
-    """A query for each of 16 heads, which share keys that are the values as well, and parts of keys with positions."""
+def mla_decode(Q, QR, K, V, KR, Out, LSE, scale: float, length: int, TH: Size, TN: Size, D: Size, R: Size):
+    """A query for each of 16 heads, which share keys, values, and parts of keys with positions."""
     x, b = ct.bid(0), ct.bid(1)
     q = ct.load(Q, index=(b, 0, x), shape=(1, D, TH), order=(0, 2, 1)).reshape((D, TH))
     qr = ct.load(QR, index=(b, 0, x), shape=(1, R, TH), order=(0, 2, 1)).reshape((R, TH))
@@ -49,7 +49,7 @@ def mla_decode(Q, QR, KV, KR, Out, LSE, scale: float, length: int, TH: Size, TN:
     acc = ct.full((D, TH), 0.0, dtype=ct.float32)
     place = ct.arange(TN, dtype=ct.int32)[:, None]
     for j in range(ct.cdiv(length, TN)):
-        k = ct.load(KV, index=(b, j, 0), shape=(1, TN, D), padding_mode=ct.PaddingMode.ZERO).reshape((TN, D))
+        k = ct.load(K, index=(b, j, 0), shape=(1, TN, D), padding_mode=ct.PaddingMode.ZERO).reshape((TN, D))
         s = ct.mma(k, q, ct.full((TN, TH), 0.0, dtype=ct.float32))
         kr = ct.load(KR, index=(b, j, 0), shape=(1, TN, R), padding_mode=ct.PaddingMode.ZERO).reshape((TN, R))
         s = ct.mma(kr, qr, s)
@@ -59,7 +59,7 @@ def mla_decode(Q, QR, KV, KR, Out, LSE, scale: float, length: int, TH: Size, TN:
         p = ct.exp2(s * scale - mn[None, :])
         al = ct.exp2(m - mn)
         total = total * al[None, :] + p
-        v = ct.load(KV, index=(b, j, 0), shape=(1, TN, D), padding_mode=ct.PaddingMode.ZERO).reshape((TN, D))
+        v = ct.load(V, index=(b, j, 0), shape=(1, TN, D), padding_mode=ct.PaddingMode.ZERO).reshape((TN, D))
         acc = ct.mma(ct.transpose(v), ct.astype(p, Q.dtype), acc * al[None, :])
         m = mn
     t = ct.sum(total, axis=0)

@@ -328,8 +328,22 @@ def mla_decode(t: Tiles, rng: np.random.Generator) -> Problem:
     kv, k_more = _random(rng, 1, length, d), _random(rng, 1, length, more)
     s = (_scores(q, kv) + _scores(q_more, k_more)) * 0.1 * np.log(2)
     logs = np.log2(np.exp(s).sum(-1))
-    args = (q, q_more, kv, k_more, np.zeros_like(q), np.zeros(logs.shape, np.float32), 0.1, length, 16, keys, d, more)
-    return Problem(decoding.mla_decode, (2, 1), args, {4: _softmax(s) @ kv.astype(F64), 5: logs}, 0.01)
+    args = (
+        q,
+        q_more,
+        kv,
+        kv,
+        k_more,
+        np.zeros_like(q),
+        np.zeros(logs.shape, np.float32),
+        0.1,
+        length,
+        16,
+        keys,
+        d,
+        more,
+    )
+    return Problem(decoding.mla_decode, (2, 1), args, {5: _softmax(s) @ kv.astype(F64), 6: logs}, 0.01)
 
 
 @_problem
