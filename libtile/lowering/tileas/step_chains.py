@@ -217,13 +217,12 @@ class StepChain(FedSteps):
 
     def _shared_rings(self) -> list[Feed]:
         """Rings, each for all tiles of a type that one product reads: they take turns there in the products' order."""
-        found: dict[object, list[int]] = {}
+        found: dict[object, tuple[TmaOperand, list[int]]] = {}
         for n, tile in enumerate(self.operands):
             lone = sum((n == p.a) + (n == p.b) for p in self.products) == 1
-            found.setdefault((tile.type, tile.ctas) if lone else n, []).append(n)
+            found.setdefault((tile.type, tile.ctas) if lone else n, (tile, []))[1].append(n)
         made = []
-        for numbers in found.values():
-            tile = self.operands[numbers[0]]
+        for tile, numbers in found.values():
             turns: list[dict[int, int]] = [{n: 0} for n in numbers]
             made.append(Feed((tile.type,), turns[0], tile.ctas, more=tuple(turns[1:])))
         return made
