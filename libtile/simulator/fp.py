@@ -124,7 +124,7 @@ def fma32(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
     suspect = (s.view(np.uint64) & _HALF_ULP_MASK) == _HALF_ULP
     suspect |= np.abs(r) < _TINY32
     if suspect.any():
-        r = add_odd(p, np.broadcast_to(c, p.shape).astype(np.float64)).astype(np.float32)
+        r = add_odd(*np.broadcast_arrays(p, c.astype(np.float64))).astype(np.float32)
     return canon(r)
 
 

@@ -61,6 +61,10 @@ def check(text: libtile.Module, depth: int, lower: int, upper: int, step: int, g
     """Compare the two backends; `stages` is how many the loop must have, None for a loop without pipeline."""
     made = libtile.compile(text, gpu_name=gpu, emit="tileas").tileas
     assert (f"nv_tileas.pipeline<{stages}," in made) if stages else ("create_pipeline" not in made)
+    compare(text, depth, lower, upper, step, gpu)
+
+
+def compare(text: libtile.Module, depth: int, lower: int, upper: int, step: int, gpu: str) -> None:
     results = []
     for backend in ("interpreter", "simulator"):
         a, b, c = arrays(depth)
@@ -101,6 +105,24 @@ def test_a_counter_may_be_wide():
     )
     loads = LOADS.replace("%zero, %i]", "%zero, %j]").replace("[%i, ", "[%j, ")
     check(module(bounds + loop(narrow + loads + PRODUCT, head=head)), 288, 1, 9, 3)
+
+
+@pytest.mark.parametrize("gpu", ["sm_80", "sm_90", "sm_100", "sm_120"])
+@pytest.mark.parametrize(("counter", "upper", "stages"), [("i1", 1, None), ("i8", 9, 4)])
+def test_a_counter_may_have_few_numbers(counter, upper, stages, gpu):
+    """One bit has no number for the iterations that are ahead."""
+    head = f"for unsigned %i in (%l to %u, step %s) : tile<{counter}>"
+    wide = f"      %j = exti %i unsigned : tile<{counter}> -> tile<i32>\n"
+    bounds = "".join(
+        f"    %{narrow} = trunci %{given} : tile<i32> -> tile<{counter}>\n"
+        for narrow, given in (("l", "lower"), ("u", "upper"), ("s", "step"))
+    )
+    loads = LOADS.replace("%zero, %i]", "%zero, %j]").replace("[%i, ", "[%j, ")
+    text = module(bounds + loop(wide + loads + PRODUCT, head=head))
+    if gpu == "sm_80":
+        check(text, 288, 0, upper, 1, stages=stages)
+        return
+    compare(text, 288, 0, upper, 1, gpu)
 
 
 def test_a_counter_may_be_unsigned():

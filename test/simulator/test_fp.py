@@ -101,6 +101,17 @@ def test_fma32_rounds_once_where_two_roundings_would_differ() -> None:
     assert fp.fma32(a, b, c).tolist() == want
 
 
+@pytest.mark.parametrize("uniform", [(True, True, False), (False, True, True), (True, False, True), (True, True, True)])
+@pytest.mark.parametrize("mode", ["rn", "rz", "rm", "rp"])
+def test_operands_of_fma_may_be_one_number_for_all_lanes(uniform: tuple[bool, ...], mode: str) -> None:
+    """With results that are subnormal, which are worked out anew."""
+    lanes = [np.full(4, x, np.float32) for x in (1e-40, 1 + 2.0**-23, 1e-42)]
+    lanes[0][1:] = 1.0
+    given = [x[:1] if one else x for x, one in zip(lanes, uniform, strict=True)]
+    whole = fp.fma(*(np.broadcast_to(x, (4,)).copy() for x in given), mode)
+    assert np.broadcast_to(fp.fma(*given, mode), (4,)).tolist() == whole.tolist()
+
+
 def test_a_sum_that_rounds_to_zero_keeps_its_own_sign_in_every_mode() -> None:
     """The product, rounded alone, cancels against the term; the exact sum is 0.9 of the smallest number."""
     a, b = np.array([5e-324, 5e-324]), np.array([-0.1, 0.1])

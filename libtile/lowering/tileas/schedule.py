@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp, StringAttr, TensorType, i64
+from xdsl.dialects.builtin import IntegerAttr, IntegerType, ModuleOp, StringAttr, TensorType, i64
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
@@ -66,6 +66,8 @@ ACCUMULATOR = 2
 """The number of the operand of a product that is added to."""
 ENOUGH_STAGES = 3
 """Stages that are worth more than exchanges in few large pieces."""
+COUNTER_BITS = 8
+"""Of the least counter by which iterations that are ahead are counted."""
 MIN_ROW_BYTES = 16
 """Rows of a tile that are shorter are not worth a copy."""
 
@@ -160,7 +162,9 @@ class _Scheduler:
             return f"{self.gpu.name} has no asynchronous copies"
         if not isinstance(loop, scf.ForOp):
             return "the loop has no counter that says which iterations there will be"
-        body = loop.body.block
+        body, counts = loop.body.block, loop.lb.type
+        if isinstance(counts, IntegerType) and counts.width.data < COUNTER_BITS:
+            return f"the loop counts in {counts}, which may have no number for the iterations ahead"
         if load.parent is not body:
             return "it is under a condition"
         if load.mem_scope is not None:
