@@ -154,10 +154,15 @@ class StepChain(FedSteps):
         return found[0], found[1]
 
     def _copied(self, atom: MmaAtomAttr, side: str, value: SSAValue, products: Collection[Operation]) -> object:
+        others = set(self.renamed)
         path = self._path(side, value, products)
-        operand = tma_operand(
-            self.function, self.gpu, atom.instruction, side, path.load, path.order, element=path.element
-        )
+        try:
+            operand = tma_operand(
+                self.function, self.gpu, atom.instruction, side, path.load, path.order, element=path.element
+            )
+        except Unfit:
+            self.renamed = others  # consumers load it themselves
+            raise
         key = path.load, path.order, path.element
         self.tiles_by_key.setdefault(key, operand)
         return key
