@@ -132,6 +132,7 @@ def test_two_modules_that_define_one_name_cannot_be_linked():
             first.link_in(second)
 
 
+@pytest.mark.slow
 def test_what_a_cycle_holds_ends_in_an_order_that_llvm_can_bear():
     llvm = direct()
     for _ in range(20):

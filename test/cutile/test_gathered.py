@@ -154,8 +154,14 @@ def test_the_interpreter_gives_what_numpy_gives(name: str) -> None:
     check(name, (64, 64, 32), backend="interpreter")
 
 
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("name", PROBLEMS)
+@pytest.mark.parametrize(
+    ("name", "target"),
+    [
+        pytest.param(name, target, marks=[] if n % len(TARGETS) == place and n < 4 else pytest.mark.slow)
+        for n, name in enumerate(PROBLEMS)
+        for place, target in enumerate(TARGETS)
+    ],
+)
 def test_the_code_of_a_target_gives_what_numpy_gives(name: str, target: str) -> None:
     check(name, (64, 64, 32), backend="simulator", gpu_name=target)
 

@@ -79,7 +79,8 @@ def product_of_a_row(source):
     ct.store_advanced_indexing(source, where, product.reshape((1, 1, 32)))
 
 
-@pytest.mark.parametrize("kernel", [sum_of_a_row, pytest.param(product_of_a_row, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("kernel", [sum_of_a_row, product_of_a_row])
 def test_the_ops_of_a_crash_are_found_by_taking_others_away(kernel) -> None:
     data, _ = cutile.bytecode_for(ct.kernel(kernel), (np.zeros((1, 4, 32), np.float32),), gpu_name="sm_120")
     ((message, advice),) = wrong(explain(data, "sm_120", reference=reference(), seconds=20))

@@ -25,7 +25,10 @@ LAUNCHED = [name for name, kernel in corpus.KERNELS.items() if kernel.problem is
 NOT_ASSEMBLED: dict[str, str] = {}
 
 
-@pytest.mark.parametrize("version", corpus.VERSIONS)
+@pytest.mark.parametrize(
+    "version",
+    [pytest.param(v, marks=[] if v == corpus.VERSIONS[-1] else pytest.mark.slow) for v in corpus.VERSIONS],
+)
 def test_every_kernel_exports_in_each_version_that_can_hold_it(version: str) -> None:
     for name, kernel in corpus.KERNELS.items():
         if version not in kernel.versions:
@@ -44,6 +47,7 @@ def test_the_frontend_refuses_a_version_that_lacks_the_feature(name: str) -> Non
                 corpus.export(kernel, version)
 
 
+@pytest.mark.slow
 def test_no_file_name_in_an_export_says_where_the_sources_lie() -> None:
     for name, kernel in corpus.KERNELS.items():
         data = corpus.run_frontend(kernel, "13.4", kernel.gpu_code)

@@ -32,7 +32,7 @@ def tileas(name, tile, gpu_name):
 
 @pytest.mark.parametrize(
     ("name", "tile", "size", "order", "gpu_name"),
-    [(*case, TARGETS[n % 2]) for n, case in enumerate(CASES)]
+    [pytest.param(*case, TARGETS[n % 2], marks=[] if n in (2, 3) else pytest.mark.slow) for n, case in enumerate(CASES)]
     + [pytest.param(*case, TARGETS[1 - n % 2], marks=pytest.mark.slow) for n, case in enumerate(CASES)],
 )
 def test_operands_are_made_at_edges_and_with_a_tail(name, tile, size, order, gpu_name):

@@ -64,8 +64,15 @@ def test_agents_hand_tiles_on_in_every_schedule(name, gpu_name):
         check(ALL[name], backend="simulator", gpu_name=gpu_name, check="full", block_order=seed)
 
 
+SOME = [("queue", "sm_80"), ("product", "sm_90"), ("queue", "sm_100"), ("nested", "sm_90"), ("two-consumers", "sm_80")]
+
+
 @pytest.mark.parametrize(
-    ("name", "gpu_name"), [*product(ALL, ["sm_80", "sm_90"]), *product([*PRODUCTS, "product", "queue"], ["sm_100"])]
+    ("name", "gpu_name"),
+    [
+        pytest.param(*case, marks=[] if case in SOME else pytest.mark.slow)
+        for case in [*product(ALL, ["sm_80", "sm_90"]), *product([*PRODUCTS, "product", "queue"], ["sm_100"])]
+    ],
 )
 def test_every_pass_leaves_the_same_memory(name, gpu_name):
     """What each pass makes of a module means what was before it, by the interpreter of the inner dialects."""

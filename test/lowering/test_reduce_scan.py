@@ -84,7 +84,7 @@ def test_reductions_combine_in_order(case):
         np.testing.assert_array_equal(out, np.take(expected, -1, dim))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(CASES, st.booleans())
 def test_scans_combine_in_order(case, reverse):
     layout, dim = case

@@ -81,8 +81,8 @@ def test_factors_that_lie_line_by_line_are_brought_by_threads(options, sizes):
 @pytest.mark.parametrize(
     ("options", "sizes", "blocks"),
     [
-        ({}, (136, 264, 288), 2),  # edges and a tail along k; one block has two tiles
-        ({"in_pieces": True}, (136, 264, 288), 2),
+        pytest.param({}, (136, 264, 288), 2, marks=SLOW),  # edges and a tail along k; one block has two tiles
+        ({"in_pieces": True}, (136, 136, 160), 1),
         pytest.param(NVF4, (136, 136, 288), 3, marks=SLOW),
         pytest.param({**NVF4, "m": 256, "by_pointers": True}, (256, 256, 512), 1, marks=SLOW),
     ],

@@ -210,6 +210,7 @@ def occurs(name: str, seen: set[str]) -> bool:
     return any(pattern.fullmatch(opcode) for opcode in seen)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("group", WANTED)
 def test_every_wanted_instruction_occurs_in_the_corpus_or_has_a_unit_test(group: str, seen: set[str]) -> None:
     names = [name for pattern in WANTED[group] for name in expand(pattern)]

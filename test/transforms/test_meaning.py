@@ -103,7 +103,7 @@ def check_random_programs(pipeline: str, seeds: range, profile: str = "control")
 
 @pytest.mark.parametrize("pipeline", PIPELINES)
 def test_random_programs_write_the_same_memory(pipeline: str) -> None:
-    check_random_programs(pipeline, range(20))
+    check_random_programs(pipeline, range(10))
 
 
 @pytest.mark.parametrize("pipeline", PIPELINES)
