@@ -4,6 +4,7 @@
 import gc
 import os
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -28,3 +29,21 @@ def pytest_configure(config: pytest.Config) -> None:
 def verified_passes(monkeypatch):
     """Compilations of the test verify the IR after each pass."""
     monkeypatch.setenv(VERIFY_EACH, "1")
+
+
+UNKNOWN_LONG_CASES = pytest.StashKey[list[str]]()
+"""Lines of `long_cases.txt` that name no case, where all tests were collected."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """The cases of `long_cases.txt` are slow ones."""
+    text = (Path(__file__).parent / "long_cases.txt").read_text(encoding="utf-8")
+    named = {line for line in text.splitlines() if not line.startswith("#")}
+    found = set()
+    for item in items:
+        if item.nodeid in named:
+            found.add(item.nodeid)
+            item.add_marker(pytest.mark.slow)
+    everything = config.args_source is pytest.Config.ArgsSource.TESTPATHS
+    config.stash[UNKNOWN_LONG_CASES] = sorted(named - found) if everything else []

@@ -25,10 +25,14 @@ LAUNCHED = [name for name, kernel in corpus.KERNELS.items() if kernel.problem is
 NOT_ASSEMBLED: dict[str, str] = {}
 
 
-@pytest.mark.parametrize(
+EACH_VERSION = pytest.mark.parametrize(
     "version",
     [pytest.param(v, marks=[] if v == corpus.VERSIONS[-1] else pytest.mark.slow) for v in corpus.VERSIONS],
 )
+"""All kernels are exported once for each version, which takes long."""
+
+
+@EACH_VERSION
 def test_every_kernel_exports_in_each_version_that_can_hold_it(version: str) -> None:
     for name, kernel in corpus.KERNELS.items():
         if version not in kernel.versions:
@@ -105,7 +109,7 @@ def test_a_case_has_the_parameters_of_the_entry(name: str) -> None:
 
 
 @pytest.mark.oracle
-@pytest.mark.parametrize("version", corpus.VERSIONS)
+@EACH_VERSION
 def test_the_reference_disassembler_reads_every_export(version: str) -> None:
     oracle.require_tool("tileirdisasm")
     for name, kernel in corpus.KERNELS.items():

@@ -17,6 +17,9 @@ from .cuda_cases.table import Source
 from .cuda_corpus import CASES, SOURCES
 from .nvcc import LEVELS
 
+pytestmark = pytest.mark.slow
+"""The whole corpus is compiled for all targets, and all its PTX is parsed."""
+
 
 def expand(pattern: str) -> list[str]:
     """'{a,b}.{c,d}' to its products; every other character is itself."""
@@ -210,7 +213,6 @@ def occurs(name: str, seen: set[str]) -> bool:
     return any(pattern.fullmatch(opcode) for opcode in seen)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("group", WANTED)
 def test_every_wanted_instruction_occurs_in_the_corpus_or_has_a_unit_test(group: str, seen: set[str]) -> None:
     names = [name for pattern in WANTED[group] for name in expand(pattern)]
