@@ -26,6 +26,7 @@ from libtile.lowering.tileas.tensor_step_chains import TensorStepChain
 from libtile.lowering.tileas.tensor_steps import TensorSteps
 from libtile.lowering.tileas.tma_operands import Unfit
 from libtile.lowering.tileas.warp_sums import WarpSums
+from libtile.lowering.tileas.wgmma_step_chains import WgmmaStepChain
 from libtile.targets import Target
 
 Product = ProductLoop | Chain | Phases | TensorSteps
@@ -151,13 +152,13 @@ def _tensor_chain(function: FuncOp, gpu: Target, products: list[DotOp], most: in
             raise reason from None
 
 
-def _chain(function: FuncOp, gpu: Target, products: list[DotOp], most: int) -> Chain | StepChain:
+def _chain(function: FuncOp, gpu: Target, products: list[DotOp], most: int) -> Chain | WgmmaStepChain:
     """How a loop with products that feed each other is parted: turned, if it can be, or step by step."""
     try:
         return Chain(function, gpu, products, most)
     except Unfit as reason:
         try:
-            return StepChain(function, gpu, products, most)
+            return WgmmaStepChain(function, gpu, products, most)
         except Unfit:
             raise reason from None
 
