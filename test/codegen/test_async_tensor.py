@@ -32,6 +32,7 @@ def run_gemm(text, b, rows, columns, blocks, depth, order=None):
     np.testing.assert_allclose(c, a.astype(np.float32) @ right.astype(np.float32), atol=0.07, rtol=1e-3)
 
 
+@pytest.mark.slow
 def test_a_product_with_a_producer_and_two_consumer_warpgroups():
     b = ak.gemm()
     text = ak.ptx_of(b)

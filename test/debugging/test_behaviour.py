@@ -27,6 +27,7 @@ def test_arguments_are_found_for_every_example(path):
     assert compare_runs(path, path, runs=1) == libtile.debugging.behaviour.Behaviour(1)
 
 
+@pytest.mark.slow
 def test_arguments_are_found_for_random_programs():
     found = 0
     for seed in range(8):

@@ -111,6 +111,7 @@ def test_a_file_is_the_text_of_it(path):
     assert diff(path, libtile.migrate(path, "13.5")) == []
 
 
+@pytest.mark.slow
 def test_every_op_of_random_programs_counts():
     """A module without one of its ops is another one, whichever op it is."""
     made = program(5, "control").text

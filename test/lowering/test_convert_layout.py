@@ -127,6 +127,7 @@ def test_a_large_tile_goes_through_a_small_buffer_in_pieces(element):
     assert done.counters.bank_conflicts == 0
 
 
+@pytest.mark.slow
 def test_a_large_tile_without_common_registers_takes_two_trips_in_pieces():
     source = builders.blocked((128, 256), (1, 8), (1, 32), (4, 1), (1, 0))
     target = builders.blocked((128, 256), (8, 1), (16, 2), (1, 4), (0, 1))
@@ -144,6 +145,7 @@ def test_a_large_tile_without_common_registers_takes_two_trips_in_pieces():
     assert sizes == [32768]
 
 
+@pytest.mark.slow
 def test_pieces_are_smaller_where_buffers_leave_little_room():
     source = builders.mma_result((128, 256), (4, 1))
     target = builders.blocked((128, 256), (1, 4), (1, 32), (4, 1), (1, 0))

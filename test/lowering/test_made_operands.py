@@ -101,6 +101,7 @@ def test_no_step_and_one_step(gpu_name):
     run("lower", (64, 64, 64), (64, 64, 0), gpu_name)
 
 
+@pytest.mark.slow
 def test_an_operand_that_is_transposed_through_registers():
     """Two warps do not transpose a tile as small as that; makers do."""
     made, reason = specialized(gemm("i8", 64, 16, 32))

@@ -140,6 +140,7 @@ def test_f32_is_multiplied_exactly(shape):
     assert count(done.counters, "fma.rn.f32") == m * n * k // 32 or m * n < 128
 
 
+@pytest.mark.slow
 def test_large_operands_go_through_shared_memory_in_slices():
     m, n, k = 64, 64, 256
     sizes = []

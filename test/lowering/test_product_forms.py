@@ -78,6 +78,7 @@ def batched(m=64, n=64, k=64) -> str:
     )
 
 
+@pytest.mark.slow
 def test_a_batch_of_one_is_a_product_of_matrices():
     made, reason = specialized(batched())
     assert reason is None and "mma_atom<wgmma, 64x64x16" in made

@@ -72,6 +72,7 @@ CASES = st.sampled_from(SHAPES).flatmap(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(CASES)
 def test_reductions_combine_in_order(case):

@@ -71,6 +71,7 @@ def test_f32_is_rounded_by_tma_in_every_schedule(seed):
     run(rounded(), 80, 64, 32 * 6 + 16, (64, 64), order=seed)
 
 
+@pytest.mark.slow
 def test_what_tma_does_not_round_and_wgmma_does_not_read_warps_make_in_between():
     """Operands that are not contiguous along k, and ones that are truncated."""
     for options in ({"k": 8, "transposed": False}, {"rounding": "zero"}):

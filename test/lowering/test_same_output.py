@@ -229,6 +229,7 @@ def result_of(child: int, reading: int, seconds: float = 240) -> str:
 fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 
 
+@pytest.mark.slow
 @fork
 def test_children_of_a_process_that_has_compiled_make_the_same_cubins(serial):
     names = list(JOBS)[:4]

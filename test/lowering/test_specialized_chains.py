@@ -63,6 +63,7 @@ def with_more_scores(m, n, d):
     )
 
 
+@pytest.mark.slow
 def test_the_last_product_has_one_stage_where_two_do_not_fit():
     made = compiled(with_more_scores(128, 128, 128))
     assert "wgmma" in made.ptx and "mma.sync" not in made.ptx

@@ -24,6 +24,7 @@ def test_products_that_feed_each_other_give_what_numpy_gives(name, tile, rows, g
     run(name, tile, rows, gpu_name, order=1)
 
 
+@pytest.mark.slow
 def test_a_loop_over_heads_around_them():
     """On sm_90, whose consumers go from one head to the next; on sm_100 such loops are not parted."""
     texts = [libtile.compile(bytecode("heads", (64, 64), gpu), gpu_name=gpu, emit="tileas").tileas for gpu in TARGETS]

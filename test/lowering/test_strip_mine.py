@@ -64,6 +64,7 @@ def test_a_random_program_does_in_pieces_what_it_did(seed):
     assert failure_in_pieces(program(seed, "straight"), "sm_90") is None
 
 
+@pytest.mark.slow
 def test_many_random_programs_are_cut():
     texts = [(str(mined(made.text, 8, 4)[0]), made.text) for made in (program(seed) for seed in range(12))]
     assert sum(cut != str(libtile.parse(text)) for cut, text in texts) >= 4

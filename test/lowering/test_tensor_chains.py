@@ -68,6 +68,7 @@ def test_attention_with_64_rows_a_block(n, d, rows, columns, causal, order):
     run(text, 64, n, d, rows, columns, causal, order=order, gpu_name="sm_100")
 
 
+@pytest.mark.slow
 def test_one_agent_rescales_as_well_where_blocks_share_a_multiprocessor():
     text = attention(128, 64, 64)
     shared = re.sub(r"(entry @attention\([^)]*\))", r"\1 optimization_hints = <sm_100 = {occupancy = 2}>", text)
@@ -164,6 +165,7 @@ def test_only_what_takes_pairs_of_registers_may_ask_for_it():
         libtile.compile(libtile.parse(sums), gpu_name="sm_100", emit="llvm")
 
 
+@pytest.mark.slow
 def test_scores_that_do_not_fit_tensor_memory_beside_sums_are_products_step_by_step():
     """256 columns of scores and 64 of sums: sums stay in registers."""
     text = attention(128, 256, 64)

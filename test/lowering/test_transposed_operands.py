@@ -171,6 +171,7 @@ def test_no_step_and_one_step():
     run("i8", (64, 64, 64), 64, 64, 48)
 
 
+@pytest.mark.slow
 def test_a_stage_that_is_alone_is_waited_for():
     """Two stages of f32 as they are read do not fit beside those that are transposed."""
     made, reason = specialized(gemm("f32", 128, 256, 64))

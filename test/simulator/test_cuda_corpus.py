@@ -17,7 +17,7 @@ from .nvcc import CUDA_DIR, LEVELS
 
 Modules = Callable[[Source, str, str], Any]
 
-TOGETHER = ({"arch": "sm_80", "level": "O0"}, {"arch": "sm_90", "level": "O3"})
+TOGETHER = ({"arch": "sm_80", "level": "O3"}, {"arch": "sm_90", "level": "O0"})
 """What default runs take of architectures and levels: each of both."""
 
 
