@@ -199,7 +199,8 @@ def _drawn(told: Timeline) -> Iterator[str]:
             yield f'<text class="faint left" x="{x + 4}" y="{y - 10}">each iteration</text>'
     for number, pipeline in enumerate(told.pipelines):
         y = _TOP + _ROW * len(told.agents) + 22 * number + 8
-        said = f"pipeline {number}: {pipeline.stages} stages of {pipeline.bytes} bytes: {pipeline.holds}"
+        stages = "1 stage" if pipeline.stages == 1 else f"{pipeline.stages} stages"
+        said = f"pipeline {number}: {stages} of {pipeline.bytes} bytes: {pipeline.holds}"
         yield f'<text class="left faint" x="10" y="{y}">{escape(said)}</text>'
     yield "</svg>"
 

@@ -10,6 +10,7 @@ from enum import Enum
 from libtile.asm.module import Module, diagnose, load
 from libtile.explore.record import Compilation, KernelFacts, Record, explore
 from libtile.explore.reference import Outcome, Reference, blamed
+from libtile.explore.sass import amount
 from libtile.support.diagnostics import DiagnosticError, Severity, SourceLocation
 from libtile.support.errors import LibtileError
 from libtile.support.files import Bytes, Path
@@ -179,7 +180,7 @@ def _of_code(record: Record, made: Compilation, kernel: KernelFacts) -> Iterator
     warps = ctas * -(-kernel.threads // 32)
     if warps < FEW_WARPS:
         yield Finding(
-            Weight.SLOW if ctas else Weight.WRONG, f"an SM holds {warps} warps of it, by its {kernel.limit}",
+            Weight.SLOW if ctas else Weight.WRONG, f"an SM holds {amount(warps, 'warps')} of it, by its {kernel.limit}",
             "smaller tiles take fewer registers and less shared memory", None, kernel.name,
         )  # fmt: skip
 
@@ -234,8 +235,13 @@ def _summary(kernel: KernelFacts, gpu_name: str) -> Iterator[str]:
     size = f"{kernel.instructions} instructions, " if kernel.instructions else ""
     yield (
         f"{kernel.name} on {gpu_name}: {size}{kernel.registers} registers, {spills}, {kernel.shared} bytes of shared "
-        f"memory; an SM holds {kernel.ctas[kernel.limit]} CTAs of {kernel.threads} threads, by its {kernel.limit}"
+        f"memory; an SM holds {amount(kernel.ctas[kernel.limit], 'CTAs')} of {kernel.threads} threads, by its "
+        f"{kernel.limit}"
     )
+    spins = [loop for loop in kernel.loops if loop.spins]
     for loop in kernel.loops:
-        parts = ", ".join(f"{count} {kind}" for kind, count in loop.counts.items())
-        yield f"  a loop of {loop.instructions} instructions: {parts}"
+        if loop not in spins:
+            parts = ", ".join(amount(count, kind) for kind, count in loop.counts.items())
+            yield f"  a loop of {loop.instructions} instructions: {parts}"
+    if spins:
+        yield f"  {amount(len(spins), 'waiting loops')}, at barriers in shared memory"

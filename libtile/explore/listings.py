@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 
 from xdsl.ir import Operation
 
@@ -18,6 +19,8 @@ from libtile.codegen.line_table import LineTable
 from libtile.dialects.cuda_tile.locations import source_line
 from libtile.ptx.reader import Instruction, directive, statements
 from libtile.support.records import dataclass, field
+
+_WGMMA = re.compile(r"wgmma\.mma_async\.sync\.aligned\.m(\d+)n(\d+)k(\d+)\.")
 
 NONE = 0
 """The op of a line that was made for none."""
@@ -108,6 +111,17 @@ def of_ptx(text: str) -> tuple[Listing, dict[int, int]]:
         by_line[number] = op
         listing.add(line.expandtabs(4), op)
     return _trimmed(listing), by_line
+
+
+def warpgroup_products(text: str, by_line: Mapping[int, int]) -> dict[str, int]:
+    """The ops that products of wgmma in PTX were made for, by shape as machine code spells it (`64x128x16`).
+
+    Shapes that several ops have are left out."""
+    found: dict[str, set[int]] = {}
+    for number, line in enumerate(text.split("\n"), 1):
+        if shape := _WGMMA.search(line):
+            found.setdefault("x".join(shape.groups()), set()).add(by_line.get(number, NONE))
+    return {shape: min(ops) for shape, ops in found.items() if len(ops) == 1}
 
 
 def _trimmed(listing: Listing) -> Listing:

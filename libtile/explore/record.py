@@ -247,7 +247,7 @@ def _compilation(module: Operation, options: Options, layouts: Layouts) -> Compi
     found = dict(stages.listings)
     found["llvm"] = listings.of_llvm(table)
     found["ptx"], by_line = listings.of_ptx(made.ptx)
-    code = sass.disassembled(made.cubin, by_line)
+    code = sass.disassembled(made.cubin, by_line, listings.warpgroup_products(made.ptx, by_line))
     found["sass"] = code.listing
     kernels = [
         kernel_facts(made, name, code, stages.rooms.get(name, []), stages.timelines.get(name)) for name in made.kernels

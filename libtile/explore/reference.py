@@ -18,7 +18,7 @@ from libtile.backend.tools import installed_tools
 from libtile.debugging.reduction import NotInterestingError, reduce
 from libtile.dialects.cuda_tile.locations import source_location
 from libtile.dialects.cuda_tile.ops import CudaTileOp
-from libtile.explore.sass import disassembled
+from libtile.explore.sass import amount, disassembled
 from libtile.support.diagnostics import SourceLocation
 from libtile.support.errors import LibtileError
 from libtile.support.records import dataclass, field, replace
@@ -106,8 +106,11 @@ def _described(cubin: bytes) -> dict[str, str]:
     code = disassembled(cubin, {})
     found = {}
     for name, instructions in code.instructions.items():
-        loops = ", ".join(str(loop.instructions) for loop in code.loops[name])
+        loops = ", ".join(str(loop.instructions) for loop in code.loops[name] if not loop.spins)
+        spins = sum(loop.spins for loop in code.loops[name])
         found[name] = f"{len(instructions)} instructions" + (f", innermost loops of {loops}" if loops else "")
+        if spins:
+            found[name] += f", {amount(spins, 'waiting loops')}"
     return found
 
 

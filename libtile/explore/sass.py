@@ -15,6 +15,10 @@ from libtile.support.records import dataclass, field
 HOW_TO_GET_IT = "nvdisasm was not found: pip install nvidia-cuda-nvdisasm brings it"
 
 
+_SPIN = 6
+"""Instructions at most of a loop that asks a barrier object: the question, its address and phase, and the branch."""
+
+
 @dataclass(frozen=True)
 class Loop:
     """Instructions from a label back to which a branch leads: lines of the listing, from 0, both included."""
@@ -24,6 +28,11 @@ class Loop:
     instructions: int
     counts: Mapping[str, int]
     """Instructions by kind, those that tell most of a loop's work."""
+
+    @property
+    def spins(self) -> bool:
+        """Whether all that it does is to ask a barrier object in shared memory again."""
+        return self.instructions <= _SPIN and "asynchronous waits" in self.counts
 
 
 @dataclass
@@ -35,6 +44,9 @@ class Code:
     instructions: dict[str, list[tuple[int, Instruction]]] = field(default_factory=dict)
     loops: dict[str, list[Loop]] = field(default_factory=dict)
 
+
+_WARPGROUP_PRODUCTS = ("HGMMA", "IGMMA", "QGMMA")
+"""What ptxas makes of wgmma.mma_async; the first modifier is the shape, as in `64x128x16`."""
 
 LOCAL = "local memory"
 
@@ -52,6 +64,8 @@ KINDS = {
 }
 """Kinds of instructions by their opcodes."""
 
+_PLURAL = re.compile("(ch)es$|s$")
+
 _KIND_OF = {kind: re.compile(rf"U?(?:{opcodes})") for kind, opcodes in KINDS.items()}
 
 
@@ -60,23 +74,34 @@ def kind_of(instruction: Instruction) -> str:
     return next((kind for kind, opcode in _KIND_OF.items() if opcode.fullmatch(instruction.opcode)), "other")
 
 
-def disassembled(cubin: bytes, op_of_ptx_line: Mapping[int, int]) -> Code:
+def amount(count: int, kind: str) -> str:
+    """So many of a kind, as in `2 branches` and `1 branch`."""
+    one = _PLURAL.sub(r"\1", kind)
+    return f"{count} {one if count == 1 else kind}"
+
+
+def disassembled(
+    cubin: bytes, op_of_ptx_line: Mapping[int, int], op_of_product: Mapping[str, int] | None = None
+) -> Code:
     """The machine code of a cubin with line information.
 
-    `op_of_ptx_line` says what lines of the PTX were made for, which ptxas's own table leads to. The listing is empty,
-    with a note, where there is no nvdisasm. LibtileError when nvdisasm refuses the cubin.
+    `op_of_ptx_line` says what lines of the PTX were made for, which ptxas's own table leads to, and `op_of_product`
+    what products of wgmma were, by their shapes: that table has no lines for them. The listing is empty, with a note,
+    where there is no nvdisasm. LibtileError when nvdisasm refuses the cubin.
     """
     try:
-        return listed(nvdisasm.disassemble(cubin, "-g", "-gp"), op_of_ptx_line)
+        return listed(nvdisasm.disassemble(cubin, "-g", "-gp"), op_of_ptx_line, op_of_product)
     except ToolNotFoundError:
         return Code(Listing("sass", note=HOW_TO_GET_IT))
     except TimeoutError as error:
         return Code(Listing("sass", note=str(error)))
 
 
-def listed(items: Iterable[Item], op_of_ptx_line: Mapping[int, int]) -> Code:
-    """The machine code that these items are."""
-    code = Code(Listing("sass"))
+def listed(
+    items: Iterable[Item], op_of_ptx_line: Mapping[int, int], op_of_product: Mapping[str, int] | None = None
+) -> Code:
+    """The machine code that these items are; see `disassembled`."""
+    code, products = Code(Listing("sass")), op_of_product or {}
     kernel, op = "", NONE
     labels: dict[str, int] = {}
     for item in items:
@@ -90,7 +115,8 @@ def listed(items: Iterable[Item], op_of_ptx_line: Mapping[int, int]) -> Code:
                 op = op_of_ptx_line.get(line, NONE)
             case Instruction(address, text) if kernel:
                 code.instructions[kernel].append((len(code.listing.lines), item))
-                code.listing.add(f"  {address}  {text}", op)
+                made_for = products.get(item.modifiers[0], op) if item.opcode in _WARPGROUP_PRODUCTS else op
+                code.listing.add(f"  {address}  {text}", made_for)
             case Label(name) if kernel:
                 labels[name] = len(code.listing.lines)
                 code.listing.add(f"{name}:")

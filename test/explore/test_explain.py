@@ -59,6 +59,7 @@ def test_a_kernel_in_order_has_little_to_be_said_of():
     text = str(told)
     assert text.startswith("gemm on sm_90: ") and "an SM holds 3 CTAs of 256 threads, by its shared memory" in text
     assert "2 matrix products" in text and "wait for other threads" not in text
+    assert text.count("  a loop of ") == 2 and "  3 waiting loops, at barriers in shared memory\n" in text
 
 
 def test_a_narrow_access_comes_with_what_to_do():
@@ -145,7 +146,9 @@ def test_the_machine_code_of_the_real_one_is_told_in_a_line():
     require_tool("nvdisasm")
     told = explain(GEMM, "sm_90", reference=Reference.find())
     (line,) = [line for line in str(told).splitlines() if "by NVIDIA's tileiras" in line]
-    assert re.fullmatch(r"  by NVIDIA's tileiras: \d+ instructions, innermost loops of \d+(, \d+)*", line)
+    assert re.fullmatch(
+        r"  by NVIDIA's tileiras: \d+ instructions, innermost loops of \d+(, \d+)*, \d+ waiting loops", line
+    )
 
 
 def test_the_command_says_it_and_fails_for_what_is_wrong(tmp_path):

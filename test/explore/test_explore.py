@@ -12,9 +12,9 @@ import pytest
 import libtile
 from libtile.backend import nvdisasm
 from libtile.explore import explore, page
-from libtile.explore.listings import Layouts
+from libtile.explore.listings import Layouts, warpgroup_products
 from libtile.explore.record import _text_of
-from libtile.explore.sass import HOW_TO_GET_IT, kind_of, listed
+from libtile.explore.sass import HOW_TO_GET_IT, amount, kind_of, listed
 from libtile.support.errors import LibtileError
 
 from .conftest import GEMM, ROOT
@@ -54,6 +54,19 @@ def test_the_machine_code_of_an_op_is_what_the_op_needs(record, compilation, pro
         for op, wanted, other in ((product, of_product, of_store), (store, of_store, of_product)):
             text = rows(record, stage, op, compilation)
             assert wanted in text and other not in text, (stage, text)
+
+
+def test_all_products_of_a_warpgroup_are_those_of_their_op(record):
+    """ptxas's table has no lines for most of them: they would go with the line before them, which is anything."""
+    listing = record.compilations[0].listings["sass"]
+    products = {op for line, op in zip(listing.lines, listing.ops) if "HGMMA" in line}
+    assert products == {op_of(record, "mmaf ")}
+
+
+def test_products_of_a_shape_that_several_ops_have_stay_where_the_table_has_them():
+    lines = [f"\twgmma.mma_async.sync.aligned.m64n{n}k16.f32.f16.f16 {{}};" for n in (32, 64, 64, 64)]
+    assert warpgroup_products("\n".join(lines), {1: 7, 2: 8, 3: 8, 4: 9}) == {"64x32x16": 7}
+    assert warpgroup_products("\n".join(lines), {1: 7, 2: 8, 3: 8, 4: 8}) == {"64x32x16": 7, "64x64x16": 8}
 
 
 def test_an_op_leads_to_its_line_of_the_source(record):
@@ -115,6 +128,12 @@ def test_code_without_labels_or_kernels_has_no_loops():
     assert code.loops == {"k": []} and [i.opcode for _, i in code.instructions["k"]] == ["EXIT", "BRA"]
 
 
+def test_numbers_of_instructions_are_said_in_words():
+    assert [amount(n, "branches") for n in (1, 2)] == ["1 branch", "2 branches"]
+    assert [amount(n, "shuffles") for n in (1, 2)] == ["1 shuffle", "2 shuffles"]
+    assert [amount(1, kind) for kind in ("arithmetic", "global memory")] == ["1 arithmetic", "1 global memory"]
+
+
 @pytest.mark.parametrize(
     "text, kind",
     [("@!P0 LDG.E.128 R4, [R2.64]", "global memory"), ("NOP", "other"), ("UIADD3 UR4, UR4, 1, URZ", "arithmetic")],
@@ -122,6 +141,17 @@ def test_code_without_labels_or_kernels_has_no_loops():
 def test_instructions_are_told_apart_by_their_opcodes(text, kind):
     (instruction,) = nvdisasm.read(f"        /*0000*/    {text} ;")
     assert kind_of(instruction) == kind
+
+
+def test_a_folder_of_sources_that_is_not_there_is_an_error(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "libtile_cli", "explore", "--source", str(tmp_path / "none"), str(GEMM)],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+    )
+    assert done.returncode == 2 and "--source" in done.stderr and "does not exist" in done.stderr
+    assert not list(tmp_path.iterdir())
 
 
 def test_sources_are_looked_for_below_folders(tmp_path, monkeypatch):

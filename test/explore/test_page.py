@@ -124,6 +124,25 @@ def test_agents_have_room_beside_the_panes(shown):
     assert widths[1] > 1.5 * widths[0]
 
 
+def test_in_a_narrow_window_panes_stay_wide_enough_to_be_read(shown):
+    shown.send("Emulation.setDeviceMetricsOverride", width=800, height=900, deviceScaleFactor=1, mobile=False)
+    shown.value("openTab('Agents')")
+    widths = shown.value("[...document.querySelectorAll('section, #side')].map((e) => e.getBoundingClientRect().width)")
+    heights = shown.value("['main', '#side'].map((e) => document.querySelector(e).getBoundingClientRect().height)")
+    shown.value("openTab('')")
+    shown.send("Emulation.clearDeviceMetricsOverride")
+    assert min(widths) >= 260 and widths[-1] == 800 and min(heights) > 300
+
+
+def test_columns_of_numbers_have_their_heads_above_them(shown):
+    shown.value("openTab('Summary')")
+    aligned = "getComputedStyle(document.querySelectorAll('#side tr:nth-child({}) > :nth-child(2)')[0]).textAlign"
+    found = [shown.value(aligned.format(row)) for row in (1, 2)]
+    text = shown.value("document.getElementById('side').textContent")
+    shown.value("openTab('')")
+    assert found == ["right", "right"] and "1 asynchronous wait, 1 branch" in text
+
+
 def test_panes_are_added_and_closed(shown):
     shown.click("#add")
     assert shown.value("panes.length") == 5

@@ -39,6 +39,7 @@ _POLL = 0.5
 @click.option("--pass-pipeline", "pipelines", multiple=True, metavar="PIPELINE",
               help="Passes in place of those of the level, as tileiras takes them.")  # fmt: skip
 @click.option("--source", "folders", multiple=True, metavar="FOLDER",
+              type=click.Path(exists=True, file_okay=False),
               help="Where to look for sources that are not in their place; default the working folder.")  # fmt: skip
 @click.option("-o", "--output", metavar="FILE", help="The page; default the input's name with .html.")
 @click.option("--serve", metavar="PORT", type=click.IntRange(0, 65535),

@@ -257,10 +257,14 @@ function openTab(name, content) {
   redraw();
 }
 
+/** Columns that have numbers are aligned at their right, with what else they have and their heads. */
 function table(head, rows) {
-  const cells = (row, tag) => make("tr", {}, ...row.map((cell) => make(tag, { className: typeof cell === "number" ? "number" : "" }, cell instanceof Node ? cell : String(cell))));
+  const numeric = (column) => rows.some((row) => typeof row[column] === "number");
+  const cells = (row, tag) => make("tr", {}, ...row.map((cell, n) => make(tag, { className: numeric(n) ? "number" : "" }, cell instanceof Node ? cell : String(cell))));
   return make("table", {}, ...(head ? [cells(head, "th")] : []), ...rows.map((row) => cells(row, "td")));
 }
+
+const amount = ([kind, count]) => `${count} ${count === 1 ? kind.replace(/(ch)es$|s$/, "$1") : kind}`;
 
 function summary() {
   const out = [];
@@ -280,7 +284,7 @@ function summary() {
       out.push(make("h2", { textContent: `Innermost loops, ${made.title}` }));
       out.push(table(["from row", "instructions", "of which"], kernel.loops.map((loop) => [
         link(String(loop.first + 1), () => showRow(sass, loop.first)), loop.instructions,
-        Object.entries(loop.counts).map(([kind, count]) => `${count} ${kind}`).join(", ")])));
+        Object.entries(loop.counts).map(amount).join(", ")])));
     });
   }
   return out;
@@ -323,7 +327,7 @@ function layouts(name) {
   const select = make("select", { ariaLabel: "Layout" }, ...Object.keys(data.layouts).map((n) => make("option", { textContent: n, selected: n === name })));
   select.onchange = () => openTab("Layouts", () => layouts(select.value));
   const { bases, shape } = data.layouts[name];
-  const said = make("p", { className: "dim", textContent: "Point at an element to see who holds it." });
+  const said = make("p", { className: "dim", textContent: `A colour is ${bases.warp ? "a warp, its shades the lanes" : "a row of 32 elements in memory"}. Point at an element to see who holds it.` });
   const facts = table(null, Object.entries(bases).map(([kind, vectors]) => [kind, vectors.map((v) => `[${v}]`).join(" ") || "none"]));
   return [make("h2", {}, select, ` ${shape.join("\u00d7") || "scalar"}`), facts, ...drawn(bases, shape, said), said];
 }
