@@ -39,6 +39,8 @@ FEWEST_COLUMNS = 32
 WARP_LANES = 32
 GROUP_WARPS = 4
 """So many warps reach all lanes."""
+ROWS_OF_THREADS = (HALF_LANES, LANES, 2 * LANES)
+"""Rows of a result of which threads may have one each, or two of them one."""
 FRAGMENT_BITS = 256
 """Of a lane in loads and stores of the shape 16x256b, in which a warp's registers are a fragment of mma.sync."""
 FRAGMENT_LANES = 16
@@ -107,9 +109,10 @@ def kind(target: Target, atom: MmaAtom) -> str:
 # -- tensor memory ----------------------------------------------------------------------------------------------------
 
 
-def memory_layout(shape: Sequence[int]) -> LinearLayout:
+def memory_layout(shape: Sequence[int], block: int | None = None) -> LinearLayout:
     """Where a result (rows, columns) lies in tensor memory; ValueError for one that does not fit there. Of 64 rows
-    16 lie in each quarter of the lanes, of which the other half is not used."""
+    16 lie in each quarter of the lanes, of which the other half is not used. Blocks of 128 rows lie so many columns
+    apart as a `block` of the result has of which this is a part; None where it is no part of its columns."""
     if len(shape) != 2:
         raise ValueError(f"tensor memory holds matrices, not tiles of rank {len(shape)}")
     rows, columns = shape
@@ -118,10 +121,21 @@ def memory_layout(shape: Sequence[int]) -> LinearLayout:
     return LinearLayout.of(
         {
             ROW: _lanes(rows),
-            COLUMN: [*((0, c) for c in powers(1, columns)), *((r, 0) for r in powers(LANES, rows))],
+            COLUMN: [
+                *((0, c) for c in powers(1, columns)),
+                *((0, 0) for _ in (powers(columns, block or columns) if rows > LANES else ())),
+                *((r, 0) for r in powers(LANES, rows)),
+            ],
         },
         dict(zip(dim_names(2), (rows, columns))),
     )
+
+
+def block_columns(layout: LinearLayout) -> int:
+    """How many columns behind a block of 128 rows the next one begins, in a layout of tensor memory that has several;
+    of one that has a single block, how many columns it takes."""
+    columns = layout.basis(COLUMN)
+    return 1 << next((n for n, place in enumerate(columns) if place[0]), len(columns))
 
 
 def _lanes(rows: int) -> list[tuple[int, int]]:
@@ -138,13 +152,13 @@ def left_layout(shape: Sequence[int], bits: int) -> LinearLayout:
     organization"). ValueError for one that does not."""
     rows, depth = shape
     together = COLUMN_BITS // bits
-    if rows not in (LANES, HALF_LANES) or depth % together or depth // together > COLUMNS:
+    if rows not in ROWS_OF_THREADS or depth % together or row_blocks(rows) * depth // together > COLUMNS:
         raise ValueError(f"tensor memory does not hold a left operand of {rows} x {depth} elements of {bits} bits")
     return LinearLayout.of(
         {
             PACKED: [(0, c) for c in powers(1, together)],
             ROW: _lanes(rows),
-            COLUMN: [(0, c) for c in powers(together, depth)],
+            COLUMN: [*((0, c) for c in powers(together, depth)), *((r, 0) for r in powers(LANES, rows))],
         },
         dict(zip(dim_names(2), shape)),
     )
@@ -152,11 +166,11 @@ def left_layout(shape: Sequence[int], bits: int) -> LinearLayout:
 
 @lru_cache(maxsize=256)
 def row_layout(shape: tuple[int, ...], warps: int) -> LinearLayout:
-    """A result or a left operand (rows, columns) in registers of 4 warps of which each thread has a row, or of 64 rows
-    two threads, each every other `run_columns`. ValueError when rows and warps do not fit."""
-    if len(shape) != 2 or shape[0] not in (LANES, HALF_LANES) or warps != GROUP_WARPS or shape[1] < 2:
+    """A result or a left operand (rows, columns) in registers of `row_warps` of which each thread has a row, or of 64
+    rows two threads, each every other `run_columns`. ValueError when rows and warps do not fit."""
+    if len(shape) != 2 or shape[0] not in ROWS_OF_THREADS or warps != row_warps(shape[0]) or shape[1] < 2:
         raise ValueError(f"{warps} warps do not have rows of {'x'.join(map(str, shape))} in their threads")
-    each = shape[0] // GROUP_WARPS
+    each = min(shape[0], LANES) // GROUP_WARPS
     columns, second = [(0, c) for c in powers(1, shape[1])], list[tuple[int, int]]()
     if each < WARP_LANES:
         second = [(0, run_columns(shape[1]))]
@@ -174,7 +188,12 @@ def row_layout(shape: tuple[int, ...], warps: int) -> LinearLayout:
 def row_part_shape(shape: tuple[int, int]) -> tuple[int, int]:
     """The part of a result (rows, columns) in `row_layout` that a thread has in as many registers as a run's."""
     rows, columns = shape
-    return rows, min(columns, RUN_COLUMNS * (LANES // rows))
+    return rows, min(columns, RUN_COLUMNS * max(LANES // rows, 1))
+
+
+def row_warps(rows: int) -> int:
+    """How many warps have a result in `row_layout`: four for each block of 128 rows."""
+    return GROUP_WARPS * row_blocks(rows)
 
 
 def row_blocks(rows: int) -> int:

@@ -204,7 +204,7 @@ def test_what_is_in_flight_is_waited_for():
 @pytest.mark.parametrize(
     ("kernel", "old", "new", "message"),
     [
-        (Gemm(), "agent_registers = [232, 40]", "agent_registers = [240, 40]", "registers of 65536"),
+        (Gemm(), "agent_registers = [232, 40]", "agent_registers = [240, 40]", "of 64512, with which it is launched"),
     ],
 )
 def test_what_cannot_be_emitted_is_refused(kernel, old, new, message):

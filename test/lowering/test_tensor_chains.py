@@ -68,6 +68,34 @@ def test_attention_with_64_rows_a_block(n, d, rows, columns, causal, order):
     run(text, 64, n, d, rows, columns, causal, order=order, gpu_name="sm_100")
 
 
+@pytest.mark.parametrize(
+    ("n", "d", "rows", "columns", "causal", "order"),
+    [
+        (64, 32, 200, 100, True, 1),  # ragged edges
+        pytest.param(128, 64, 256, 300, False, 2, marks=pytest.mark.slow),  # all columns of tensor memory
+        pytest.param(128, 64, 300, 256, True, 3, marks=pytest.mark.slow),  # the second 128 rows are beyond the end
+        pytest.param(64, 128, 256, 100, False, 4, marks=pytest.mark.slow),
+        pytest.param(32, 64, 256, 32, False, 5, marks=pytest.mark.slow),  # one iteration
+    ],
+)
+def test_attention_with_256_rows_a_block(n, d, rows, columns, causal, order):
+    """Eight warps have a row in each thread, and rescale the sums themselves."""
+    text = aligned(attention(256, n, d, causal))
+    made, reasons = lowered(text)
+    assert reasons == [] and made.count("async.dot_into") == 3 and "agent_warps = [8, 1, 3]" in made
+    run(text, 256, n, d, rows, columns, causal, order=order, gpu_name="sm_100")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("causal", "order"), [(False, 1), (True, 2)])
+def test_attention_with_one_stage_of_scores_and_of_each_operand(causal, order):
+    """256 columns of sums leave 128 to scores, and tiles of 64 KiB fit shared memory once."""
+    text = aligned(attention(128, 128, 256, causal))
+    made, reasons = lowered(text)
+    assert reasons == [] and made.count("async.dot_into") == 3
+    run(text, 128, 128, 256, 160, 300, causal, order=order, gpu_name="sm_100")
+
+
 @pytest.mark.slow
 def test_one_agent_rescales_as_well_where_blocks_share_a_multiprocessor():
     text = attention(128, 64, 64)
@@ -78,7 +106,7 @@ def test_one_agent_rescales_as_well_where_blocks_share_a_multiprocessor():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(10, 30))
-@pytest.mark.parametrize("m", [64, 128])
+@pytest.mark.parametrize("m", [64, 128, 256])
 def test_attention_in_other_schedules(seed, m):
     run(attention(m, 64, 64, seed % 2 == 0), m, 64, 64, m, 192, seed % 2 == 0, order=seed, gpu_name="sm_100")
 
@@ -133,6 +161,28 @@ def test_code_of_attention(causal):
     assert report.registers <= 168
     said = [r.arguments for r in made.remarks if r.name == "RemarkTensorCoreMMA"]
     assert {arguments[0][1] for arguments in said} == {"Tensor-core SM100"}
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "d", "products", "each"),
+    [
+        (256, 128, 64, 24, (128, 476)),
+        pytest.param(256, 64, 128, 24, (146, 323), marks=pytest.mark.slow),
+        pytest.param(128, 128, 256, 24, (157, 437), marks=pytest.mark.slow),
+    ],
+)
+def test_code_of_attention_with_all_columns_of_tensor_memory(m, n, d, products, each):
+    """A stage of scores where there are columns for no more: nothing is spilled, in the loops of products and of the
+    softmax neither."""
+    made = libtile.compile(libtile.parse(attention(m, n, d)), gpu_name="sm_100", launch_abi="simt", emit="ptx")
+    done = assemble(made.ptx, target("sm_100").ptx_target)
+    report = done.kernels["attention"]
+    assert (report.spill_stores, report.spill_loads, report.stack_frame) == (0, 0, 0) and report.registers <= 168
+    loops = loops_of(done.cubin)
+    multiplies = min((x for x in loops if any("UTCHMMA" in line for line in x)), key=len)
+    softmax = min((x for x in loops if sum("MUFU.EX2" in line for line in x) > n), key=len)
+    assert sum("UTCHMMA" in line for line in multiplies) == products
+    assert len(multiplies) <= each[0] * 1.05 and len(softmax) <= each[1] * 1.05
 
 
 def test_code_of_attention_with_64_rows_a_block():

@@ -138,7 +138,7 @@ def _check_tensor_memory(op: DotOp | ScaledDotOp) -> None:
         raise VerifyException(f"expects an atom of {target.name} for a product of this shape, but got {op.atom}")
     found = linear_layout(op.c.type)
     warps = 1 << len(found.basis(WARP)) if found is not None else 1
-    by_rows = warps == tcgen05.GROUP_WARPS and c[0] in (tcgen05.LANES, tcgen05.HALF_LANES)
+    by_rows = c[0] in tcgen05.ROWS_OF_THREADS and warps == tcgen05.row_warps(c[0])
     if by_rows and found == tcgen05.row_layout(c, warps):
         return
     try:

@@ -244,7 +244,8 @@ def _for_agents(products: Sequence[DotOp | ScaledDotOp], gpu: Target, warps: int
         if len(by_loop(dots)) > 1:
             return None
         rows = {shape_of(op.result.type)[-2] for op in products}
-        return _chained_in_tensor_memory if rows in ({tcgen05.LANES}, {tcgen05.HALF_LANES}) else _step_by_step
+        by_rows = len(rows) == 1 and rows <= {*tcgen05.ROWS_OF_THREADS}
+        return _chained_in_tensor_memory if by_rows else _step_by_step
     if not gpu.has("wgmma"):
         return convert_function if gpu.has("tma") else None
     if len(products) == 1 and len(shape := shape_of(products[0].result.type)) == 3 and shape[0] > 1:
@@ -325,13 +326,13 @@ def _step_by_step(function: FuncOp) -> FuncOp:
 
 def _chained_in_tensor_memory(function: FuncOp) -> FuncOp:
     """Layouts for products into tensor memory of which one feeds another one: four warps, with a row to a thread, or to
-    two."""
+    two; or eight for 256 rows."""
     spec = function.kernel_spec
     assert spec is not None
     copy = function.clone()
-    warps = tcgen05.GROUP_WARPS
-    copy.properties["kernel_spec"] = KernelSpecAttr(spec.entry, warps, spec.num_ctas, spec.occupancy, spec.target)
     products = [op for op in walk(copy) if isinstance(op, DotOp) and isinstance(op.parent_op(), scf.ForOp)]
+    warps = tcgen05.row_warps(shape_of(products[0].result.type)[-2])
+    copy.properties["kernel_spec"] = KernelSpecAttr(spec.entry, warps, spec.num_ctas, spec.occupancy, spec.target)
     for product in products:
         rows, columns = shape_of(product.result.type)[-2:]
         cut_result(product, tcgen05.row_part_shape((rows, columns)))

@@ -166,6 +166,8 @@ class Chain:
 
     in_a_row = False
     """Whether products that come first may add to each other's results."""
+    two_stages = True
+    """Whether a loop whose operands have a stage each is left as it is: nothing would be copied under its products."""
 
     def __init__(self, function: FuncOp, gpu: Target, products: Sequence[DotOp], most: int):
         spec = function.kernel_spec
@@ -273,6 +275,8 @@ class Chain:
         plans = [(count, lone) for count in range(most, 1, -1)]
         if len(self.products) > 1 and most > 1:
             plans.append((2, [*lone, *self.products[-1].moving]))
+            if not self.two_stages:
+                plans.append((1, lone))
         for count, lone in plans:
             wanted = [1 if r in lone else min(count, stages_wanted(r.operand.load, most)) for r in self.rings]
             types = [PipelineType(n, r.types, 1, MBARRIER) for n, r in zip(wanted, self.rings)]

@@ -4,7 +4,8 @@
     storage in tensor memory: scores twice, left operands of the second product, its sums
     agent_switch
       four warps       a row to a thread, or to two; in each iteration they load the scores, compute what the second
-                       product reads, store that to tensor memory, and hand on what the sums are rescaled with
+                       product reads, store that to tensor memory, and hand on what the sums are rescaled with. Of 256
+                       rows eight warps have one in each thread, and rescale the sums themselves
       four more        in each iteration they wait for the sums of the one before and rescale them in place, part by
                        part; behind the loop they load the sums, and go on (`chain_corrections` says when these are the
                        same warps)
@@ -59,6 +60,7 @@ from libtile.dialects.nv_tileas.types import (
 )
 from libtile.ir.places import uses_of, walk
 from libtile.ir.tile_form import shape_of
+from libtile.layouts import REGISTER
 from libtile.layouts.parts import part_layout
 from libtile.lowering.pairs import IN_PAIRS, IN_THREES, takes_pairs, takes_threes
 from libtile.lowering.tileas import chain_corrections, tensor_products
@@ -77,7 +79,10 @@ from libtile.support.records import dataclass
 from libtile.targets import Target
 
 SCORES = 2
-"""Results of the first product in tensor memory: one is read while the next one is made."""
+"""Results of the first product in tensor memory, where there are columns for them: one is read while the next one is
+made. Of a single one the next is made when it has been read."""
+MOST_SCORES = 128
+"""Of a thread, all in registers at a time."""
 LEFTS = 2
 """Left operands of the second product there, at most."""
 
@@ -137,10 +142,16 @@ class _Apart:
     finals: dict[int, _Stages]
 
 
+def _columns(shape: Sequence[int]) -> int:
+    """Of tensor memory, that a result takes."""
+    return tcgen05.row_blocks(shape[0]) * shape[1]
+
+
 class TensorChain(Chain):
     """One kernel, and its loop with products of scores, and one that these feed. Unfit where it stays as it is."""
 
     in_a_row = True
+    two_stages = False  # tiles come in under what is between the products
 
     def __init__(self, function: FuncOp, gpu: Target, products: Sequence[DotOp], most: int):
         super().__init__(function, gpu, products, most)
@@ -157,12 +168,14 @@ class TensorChain(Chain):
         if not is_zero(leading[0].c) or not is_zero(self.loop.iter_args[self.carried]):
             raise Unfit("its accumulators do not start with zeros")
         self._check_rescaling(self.parts)
-        scores, sums = (shape_of(p.op.result.type)[1] for p in (self.firsts[-1], self.second))
+        scores, sums = (_columns(shape_of(p.op.result.type)) for p in (self.firsts[-1], self.second))
         self.left_columns = scores * self._left_bits() // tcgen05.COLUMN_BITS
-        left = tcgen05.COLUMNS - SCORES * scores - sums
-        if left < self.left_columns:
+        left = tcgen05.COLUMNS - scores - sums - self.left_columns
+        each = 1 << len(layout_of(self.firsts[-1].op.result).basis(REGISTER))
+        if left < 0 or each > MOST_SCORES:
             raise Unfit(f"scores of {scores} columns and sums of {sums} do not fit tensor memory together")
-        self.lefts = min(left // self.left_columns, LEFTS)
+        self.stages = min(1 + left // scores, SCORES)
+        self.lefts = min(1 + (left - (self.stages - 1) * scores) // self.left_columns, LEFTS)
         self._check_layouts()
 
     # -- what fits --------------------------------------------------------------------------------------------------
@@ -221,14 +234,17 @@ class TensorChain(Chain):
         self._produce(producer)
         self._multiply(issuer, count)
         self._compute(consumer, corrector, count)
-        agents, warps, registers = [consumer, producer, issuer], [self.spec.num_warps, *[AGENT_WARPS] * 2], None
+        agents, registers = [consumer, producer, issuer], None
+        warps = array_of(self.spec.num_warps, AGENT_WARPS, AGENT_WARPS)
+        if tensor_products.has_budgets(self.spec):
+            warps, registers = (array_of(*numbers) for numbers in tensor_products.BUDGETS)
         if self.apart is not None:
             agents.insert(1, corrector)
-            warps, registers = [*chain_corrections.AGENTS], array_of(*chain_corrections.REGISTERS)
+            warps, registers = (array_of(*n) for n in (chain_corrections.AGENTS, chain_corrections.REGISTERS))
         at.add(
             AgentSwitchOp.make(
                 regions=[Region(agent.block) for agent in agents],
-                agent_warps=array_of(*warps),
+                agent_warps=warps,
                 agent_registers=registers,
                 agent_elected=array_of(*(int(agent in (producer, issuer)) for agent in agents)),
             )
@@ -243,8 +259,8 @@ class TensorChain(Chain):
             seen = BufferType((stages, *stage.shape), stage.element_type, "tmem")
             type_ = (
                 seen
-                if tcgen05.row_blocks(stage.shape[0]) * stage.shape[1] == columns
-                else BufferType((1, stage.shape[0], stages * columns), f32, "tmem")
+                if _columns(stage.shape) == columns
+                else BufferType((1, min(stage.shape[0], tcgen05.LANES), stages * columns), f32, "tmem")
             )
             made = at.value(AllocTensorOp.make(results=[type_]))
             if type_ != seen:
@@ -261,8 +277,8 @@ class TensorChain(Chain):
         packed = LayoutAttr(tcgen05.left_layout(left, self._left_bits()))
         operand = BufferType(left, self._element(self.second.op.a), "tmem", packed)
         self.scores, self.sums = (
-            staged(shape_of(p.op.result.type)[1], stages, result(p.op))
-            for p, stages in ((self.firsts[-1], SCORES), (self.second, 1))
+            staged(_columns(shape_of(p.op.result.type)), stages, result(p.op))
+            for p, stages in ((self.firsts[-1], self.stages), (self.second, 1))
         )
         self.operands = staged(self.left_columns, self.lefts, operand)
 
@@ -548,7 +564,7 @@ class TensorChain(Chain):
         sums, type_ = self.body.args[1 + self.carried], self.sums.type
         layout, (rows, columns) = layout_of(sums), type_.shape
         shape = tcgen05.row_part_shape((rows, columns))
-        lies = LayoutAttr(tcgen05.memory_layout(shape))
+        lies = LayoutAttr(tcgen05.memory_layout(shape, columns))
         for first in range(0, columns, shape[1]):
             offsets = DenseArrayBase.from_list(i64, [0, first])
             box = BufferType(shape, type_.element_type, "tmem", lies)

@@ -71,6 +71,16 @@ RESULTS = 2
 next one is computed while one is stored."""
 
 
+BUDGETS = ((2 * tcgen05.GROUP_WARPS, 1, 3), (224, 56, 56))
+"""Warps of the agents of a kernel with eight, and registers of a thread of each: with equal shares of a
+multiprocessor's all have 168."""
+
+
+def has_budgets(spec: KernelSpecAttr) -> bool:
+    """Whether a kernel's warps take registers from the agents that copy and issue products."""
+    return spec.num_warps == BUDGETS[0][0] and (spec.occupancy or 1) == 1
+
+
 def agents(warps: int, consumer: Block, producer: Block, issuer: Block) -> AgentSwitchOp:
     """The agents of a kernel with so many warps, beside one thread that copies and one that issues products."""
     return AgentSwitchOp.make(
@@ -200,7 +210,8 @@ class Results:
             if part is not None:
                 tile = part.result.type
                 shape = shape_of(tile)
-                box = BufferType(shape, self.type.element_type, "tmem", LayoutAttr(tcgen05.memory_layout(shape)))
+                lies = LayoutAttr(tcgen05.memory_layout(shape, self.type.shape[1]))
+                box = BufferType(shape, self.type.element_type, "tmem", lies)
                 source = inside.value(ExtractSliceOp.make(source, (), results=[box], offsets=part.offsets))
             inside.add(PipelineYieldOp.make([inside.value(CopyOp.make(source, results=[tile]))]))
             done = here.add(ConsumerReadOp.make(token, place, results=[held, [tile]], regions=[Region(stage)]))
@@ -224,23 +235,30 @@ def parts_taken(whole: SSAValue) -> list[aa.ExtractSliceOp]:
     """The ops that take parts of a result, in their order, where nothing else uses it and each part lies in its lanes,
     and in registers as the whole does; none otherwise."""
     parts: list[aa.ExtractSliceOp] = []
-    loop = whole.owner
+    loop, rows = whole.owner, shape_of(whole.type)[0]
     assert isinstance(loop, Operation)
+    if not _is_by_rows(whole):
+        rows = min(rows, tcgen05.LANES)
     for use in whole.uses:
         op = use.operation
         if not isinstance(op, aa.ExtractSliceOp) or op.parent is not _block_of(loop):
             return []
         shape, offsets = shape_of(op.result.type), integers_of(op.offsets)
-        if (
-            not is_part(op)
-            or shape[0] != min(shape_of(whole.type)[0], tcgen05.LANES)
-            or any(o % n for o, n in zip(offsets, shape))
-        ):
+        if not is_part(op) or shape[0] != rows or any(o % n for o, n in zip(offsets, shape)):
             return []
         if layout_of(op.result) != part_layout(layout_of(whole), shape):
             return []
         parts.append(op)
     return sorted(parts, key=_place)
+
+
+def _is_by_rows(tile: SSAValue) -> bool:
+    """Whether threads have whole rows of a tile, as they are loaded from tensor memory."""
+    shape = shape_of(tile.type)
+    try:
+        return layout_of(tile) == tcgen05.row_layout(shape, tcgen05.row_warps(shape[0]))
+    except ValueError:
+        return False
 
 
 def _place(op: Operation) -> int:

@@ -58,8 +58,8 @@ def _switch(e: Emitter, op: AgentSwitchOp) -> None:
         problem = f"has agents of {op.warps} warps, and registers are given to {agents.GROUP_WARPS} at a time"
         raise unsupported(op, problem, name)
     used = sum(32 * w * r for w, r in zip(op.warps, op.registers))
-    if used > b.target.registers_per_sm:
-        raise unsupported(op, f"gives its agents {used} registers of {b.target.registers_per_sm}", name)
+    if used > (launched := _launched_registers(e) * b.cta_threads):  # who waits for more waits for ever
+        raise unsupported(op, f"gives its agents {used} registers of {launched}, with which it is launched", name)
     end, first = b.new_block("together"), 0
     warp = agents.uniform(b, b.warp())
     for number, region in enumerate(op.regions):

@@ -97,8 +97,8 @@ def _dot(e: Emitter, op: AsyncDotIntoOp) -> None:
             for k in range(0, depth, atom.k):
                 add = always if k else more
                 if isinstance(left, TensorMemory):
-                    column_bits = memory_bits(left.element)
-                    a = b.add(left.address, integer(I32, k * column_bits // atoms.COLUMN_BITS))
+                    place = (row // atoms.LANES * depth + k) * memory_bits(left.element) // atoms.COLUMN_BITS
+                    a = b.add(left.address, integer(I32, place))
                 else:
                     a = left.at(b, row, k)
                 tcgen05.multiply(b, kind, to, a, right.at(b, column // ctas, k), instruction, add, ctas)
@@ -184,7 +184,7 @@ def load(e: Emitter, op: CopyOp, held: TensorMemory) -> None:
     words: list[Value] = []
     if _by_rows(e, op, op.result):
         columns, split = stored_shape(op.result.type)[1], _split(e.layout(op.result))
-        words = tcgen05.load_rows(e.b, _quarter(e, op, held), columns, split)
+        words = tcgen05.load_rows(e.b, _rows(e, op, op.source, held), columns, split)
     else:
         for address, count in _runs(e, op, op.result, held):
             words += tcgen05.load_fragments(e.b, address, count)
@@ -199,7 +199,8 @@ def store(e: Emitter, op: CopyOp, held: TensorMemory) -> None:
         packed = op.destination is not None and _is_packed(op.destination)
         words = words_of(e.b, tile) if packed else [_word(e, w, held.element) for w in tile.registers]
         split = _split(tile.layout) * (memory_bits(held.element) if packed else atoms.COLUMN_BITS) // atoms.COLUMN_BITS
-        tcgen05.store_rows(e.b, _quarter(e, op, held), words, split)
+        assert op.destination is not None
+        tcgen05.store_rows(e.b, _rows(e, op, op.destination, held), words, split)
         tcgen05.wait_stores(e.b)
         return
     words = list(e.tile(op.source).registers)
@@ -247,10 +248,20 @@ def _by_rows(e: Emitter, op: CopyOp, tile: SSAValue) -> bool:
     assert op.atom is not None
     if op.atom.bits == atoms.FRAGMENT_BITS:
         return False
-    warps = e.b.threads // e.b.target.warp_size
-    if warps != atoms.GROUP_WARPS or e.layout(tile) != atoms.row_layout(stored_shape(tile.type), warps):
+    warps, shape = e.b.threads // e.b.target.warp_size, stored_shape(tile.type)
+    if warps != atoms.row_warps(shape[0]) or e.layout(tile) != atoms.row_layout(shape, warps):
         raise unsupported(op, f"has no tile that {warps} warps have by rows of tensor memory", e.b.target.name)
     return True
+
+
+def _rows(e: Emitter, op: CopyOp, buffer: SSAValue, held: TensorMemory) -> Value:
+    """The address of the rows that a warp has: of each block of 128 rows four warps."""
+    b, address = e.b, _quarter(e, op, held)
+    if stored_shape(buffer.type)[0] <= atoms.LANES:
+        return address
+    assert isinstance(buffer.type, BufferType) and buffer.type.layout is not None  # the copy has an atom
+    block = b.binary("lshr", b.warp(), integer(I32, atoms.GROUP_WARPS.bit_length() - 1))
+    return b.add(address, b.mul(block, integer(I32, atoms.block_columns(buffer.type.layout.layout))))
 
 
 def _split(layout: LinearLayout) -> int:
@@ -283,10 +294,20 @@ def part(e: Emitter, op: ExtractSliceOp, held: TensorMemory) -> None:
     *first, row, column = integers_of(op.offsets)
     if any(first) or any(n != 1 for n in stages):
         raise unsupported(op, "is a part of one of several stages", e.b.target.name)
-    if op.indices or row % atoms.LANES or (rows > atoms.LANES and width != columns):
+    if op.indices or row % atoms.LANES or (rows > atoms.LANES and width != columns and not _is_spaced(op, columns)):
         raise unsupported(op, "is no part of a result that lies side by side", e.b.target.name)
     place = integer(I32, row // atoms.LANES * columns + column)
     e.bind(op.result, replace(held, address=e.b.add(held.address, place), each=atoms.row_blocks(rows) * width))
+
+
+def _is_spaced(op: ExtractSliceOp, columns: int) -> bool:
+    """Whether a part says that its blocks of 128 rows lie so many columns apart."""
+    type_ = op.result.type
+    return (
+        isinstance(type_, BufferType)
+        and type_.layout is not None
+        and (atoms.block_columns(type_.layout.layout) == columns)
+    )
 
 
 def _typed(e: Emitter, words: list[Value], element: str) -> list[Value]:

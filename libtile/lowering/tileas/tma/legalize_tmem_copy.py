@@ -8,7 +8,8 @@
 
 Tensor memory has 128 rows (lanes) of 512 columns of 32 bits; warp w of a group of four reaches rows 32 w to 32 w + 31
 only (PTX ISA, "Tensor Memory", access restrictions). Hence the registers on the way hold row = 32 warp + lane, and the
-columns one behind the other; of a result of 64 rows a warp has 16, of which two threads share each.
+columns one behind the other; of a result of 64 rows a warp has 16, of which two threads share each, and of one of 256
+rows eight warps have 32 each, four the first 128 and four the others.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ from libtile.support.records import dataclass
 
 ROWS = 128
 COLUMNS = 512
+_ROWS = ((tcgen05.HALF_LANES,), (2 * tcgen05.LANES,))
+"""Of results of which a thread has no whole row of one block of 128."""
 MATRIX_BITS = (8, 16, 32)
 """Widths of elements that ldmatrix and stmatrix move in whole 16-byte rows of an 8x8 matrix."""
 
@@ -133,9 +136,10 @@ def are_factors(shared: Attribute, tensor_memory: Attribute) -> bool:
 def register_layout(type_: Attribute) -> LinearLayout | None:
     """The layout of registers that hold a tile of tensor memory; None when the tile does not lie as rows of lanes."""
     shape, bits = stored_shape(type_), bit_width(stored_element(type_))
-    if isinstance(type_, BufferType) and type_.layout is not None and shape[:1] == (tcgen05.HALF_LANES,):
+    if isinstance(type_, BufferType) and type_.layout is not None and shape[:1] in _ROWS:
         try:
-            lies, held = tcgen05.memory_layout(shape), tcgen05.row_layout(shape, tcgen05.GROUP_WARPS)
+            lies = tcgen05.memory_layout(shape, tcgen05.block_columns(type_.layout.layout))
+            held = tcgen05.row_layout(shape, tcgen05.row_warps(shape[0]))
         except ValueError:
             return None
         return held if type_.layout.layout == lies else None
