@@ -22,9 +22,9 @@ sys.path[:0] = [str(ROOT), str(ROOT / "test")]
 
 import libtile  # noqa: E402
 from generators.growing import FAMILIES  # noqa: E402
+from generators.pipelines import NAMED, single  # noqa: E402
 from libtile.passes.manager import PassManager  # noqa: E402
 from libtile.passes.pipeline import parse_pipeline  # noqa: E402
-from libtile.passes.registry import CUDA_TILE, PASSES  # noqa: E402
 
 SIZES = {
     "scalar_chain": (1_000, 10_000, 100_000),
@@ -35,30 +35,11 @@ SIZES = {
     "entries": (10, 100, 1_000),
 }
 """The families of `test/generators/growing.py` that are asked, and their sizes."""
-ASKED = {
-    "loop-unroll": "{factor=2}",
-    "loop-peel": "{front=1 back=1}",
-    "merge-loads": "{adjacent=true}",
-    "strength-reduce": "{min-ops=1}",
-    "if-to-select": "{max-ops=60}",
-}
-"""Options with which passes have more to do."""
 READING = """\
 Made by `python bench/growth_of_passes.py`: CPU seconds of each pass over cuda_tile by itself, and of the levels, on
 programs of three sizes; and the slope between the last two, `-` where the smaller one takes less than 0.02 s."""
 SMALLEST = 0.02
 """Seconds below which no slope is given: the collector and the clock are as much."""
-
-
-def pipelines() -> list[str]:
-    """Every pass of the optimizer by itself, its levels, and the named pipelines beside them."""
-    names = [
-        name
-        for name, entry in PASSES.items()
-        if CUDA_TILE in entry.works_on and not entry.required and not name.startswith("test-")
-    ]
-    single = [name + ASKED.get(name, "") for name in sorted(names)]
-    return [*single, "tile-O1", "tile-O2", "tile-O3", "tile-addresses", "tile-locality", "tile-masked"]
 
 
 def seconds(module: libtile.Module, pipeline: str) -> float:
@@ -87,7 +68,7 @@ def main() -> None:
         modules = [libtile.parse(FAMILIES[family].make(size)) for size in sizes]
         print(f"## {family}: {FAMILIES[family].axis}\n\n| pass | {' | '.join(f'{size:,}' for size in sizes)} | slope |")
         print("|---|" + "---:|" * (len(sizes) + 1), flush=True)
-        for pipeline in pipelines():
+        for pipeline in [*single(), *NAMED]:
             seconds(modules[0], pipeline)  # loads it
             found = [seconds(module, pipeline) for module in modules]
             figures = " | ".join(f"{figure:.3f}" for figure in found)

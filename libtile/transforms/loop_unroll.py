@@ -132,8 +132,11 @@ def _unroll_counted(loop: CudaTileOp, factor: int) -> str:
         replace_op(loop, values)
         return ""
     stride = bounds.constant(step * factor)
-    span = bounds.subtract(bounds.larger(bounds.upper, bounds.lower), bounds.lower)
-    middle = bounds.add(bounds.lower, bounds.multiply(bounds.quotient(span, stride), stride))
+    middle, whole = bounds.upper, trips is not None and trips % factor == 0
+    if not whole:
+        # Of a whole number of groups the last may end short of its stride, and be no whole one here.
+        span = bounds.subtract(bounds.larger(bounds.upper, bounds.lower), bounds.lower)
+        middle = bounds.add(bounds.lower, bounds.multiply(bounds.quotient(span, stride), stride))
     block = Block(arg_types=[arg.type for arg in body(loop).args])
     last = body(loop).last_op
     assert last is not None
@@ -147,7 +150,7 @@ def _unroll_counted(loop: CudaTileOp, factor: int) -> str:
     end.operands = carried
     main = with_bounds(loop, (bounds.lower, middle, stride), values, Region(block))
     _insert(main, loop)
-    if trips is not None and trips % factor == 0:
+    if whole:
         replace_op(loop, main.results)
         return ""
     loop.operands = [middle, bounds.upper, bounds.step, *main.results]

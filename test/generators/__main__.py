@@ -12,7 +12,9 @@ import libtile
 from generators import saved
 from generators.check import TARGETS, failure, failure_behind_pipelines, failure_in_pieces, parsed
 from generators.core import Program
+from generators.pipelines import every
 from generators.programs import PROFILES, QUEUES, TENSORS, program
+from libtile.support.collector import collector_paused
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -26,8 +28,9 @@ from generators.programs import PROFILES, QUEUES, TENSORS, program
 @click.option("--reduce", "reduce_", is_flag=True, help="Make each program that fails smaller, and print it.")
 @click.option("--pieces", is_flag=True, help="Work through tiles of more than eight words in pieces.")
 @click.option(
-    "--pipeline", "pipelines", multiple=True, help="Run the program again behind such passes, and in no simulator."
-)
+    "--pipeline", "pipelines", multiple=True,
+    help="Run the program again behind such passes, and in no simulator; 'all' are those of generators/pipelines.py.",
+)  # fmt: skip
 @click.option("--seconds", type=float, default=float("inf"), help="Stop after so many seconds.")
 def main(
     seeds: str,
@@ -41,6 +44,7 @@ def main(
     seconds: float,
 ) -> None:
     """Run the random programs of SEEDS (a number, or FIRST:END) on the interpreter and in the simulator."""
+    chosen = [each for name in pipelines for each in (every() if name == "all" else [name])]
     first, _, end = seeds.partition(":")
     started, failed, seed = time.monotonic(), 0, int(first)
     for seed in range(int(first), int(end or int(first) + 1)):
@@ -51,10 +55,14 @@ def main(
         if print_:
             click.echo(made.text)
             continue
-        if pipelines:
-            for found in failure_behind_pipelines(made, pipelines):
+        if chosen:
+            with collector_paused():
+                problems = failure_behind_pipelines(made, chosen)
+            for found in problems:
                 failed += 1
                 click.echo(f"seed {seed}, {found}")
+            if (seed - int(first)) % 50 == 49:
+                click.echo(f"{seed - int(first) + 1} programs, {time.monotonic() - started:.0f} s", err=True)
             if time.monotonic() - started > seconds:
                 break
             continue

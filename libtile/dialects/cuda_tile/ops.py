@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import keyword
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any, ClassVar
 
 from xdsl.dialects.builtin import (
@@ -86,13 +87,12 @@ class CudaTileOp(DeclaresOperands):
 
     def segment_sizes(self) -> tuple[int, ...]:
         """Number of operands in each declared group. ValueError when the operands do not fit the declaration."""
-        specs = self.spec.operands
         if self.spec.has_segments:
             sizes = self.properties.get(SEGMENTS)
             if not isinstance(sizes, DenseArrayBase):
                 raise ValueError(f"'{self.name}' op requires attribute '{SEGMENTS}'")
             return tuple(int(n) for n in sizes.get_values())
-        return group_sizes(specs, len(self._operands), self.name, "operand")
+        return _operand_sizes(type(self), len(self._operands))
 
     def operand_group(self, name: str) -> tuple[SSAValue, ...]:
         """The operands of the group declared as `name`."""
@@ -136,6 +136,11 @@ class CudaTileOp(DeclaresOperands):
             group = str(spec.default).removeprefix("all_false(").removesuffix(")")
             return (False,) * len(self.operand_group(group))
         return spec.default
+
+
+@cache
+def _operand_sizes(cls: type[CudaTileOp], count: int) -> tuple[int, ...]:
+    return group_sizes(cls.spec.operands, count, cls.name, "operand")
 
 
 def group_sizes(specs: Sequence[ValueSpec], count: int, op: str, what: str) -> tuple[int, ...]:

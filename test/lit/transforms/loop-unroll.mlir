@@ -41,6 +41,24 @@ cuda_tile.module @m {
     return
   }
 
+  // Two whole pairs of iterations, of which the last ends beyond the bound: 0 and 2, 4 and 6.
+  // CHECK-LABEL: entry @pairs
+  // CHECK:       %[[SEVEN:.*]] = constant <i32: 7>
+  // CHECK:       for %{{.*}} in (%{{.*}} to %[[SEVEN]], step %{{.*}})
+  // CHECK-COUNT-2: print_tko "%d"
+  // CHECK-NOT:   for
+  // CHECK-NOT:   print_tko
+  entry @pairs() {
+    %zero = constant <i32: 0> : tile<i32>
+    %two = constant <i32: 2> : tile<i32>
+    %seven = constant <i32: 7> : tile<i32>
+    for %i in (%zero to %seven, step %two) : tile<i32> {
+      print_tko "%d", %i : tile<i32> -> token
+      continue
+    } {cuda_tile.loop_unroll = 2 : i32}
+    return
+  }
+
   // Each copy of an endless loop can leave it, or go on with the first one.
   // CHECK-LABEL: entry @endless
   // CHECK:       loop
