@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from libtile.passes.pipeline import Item, Nest, PassItem, make_pass, passes_in
+from libtile.passes.pipeline import Item, Nest, PassItem, is_plain, make_pass, passes_in
 from libtile.passes.registry import PASSES
 from libtile.support import timing
 from libtile.support.collector import collector_paused
@@ -106,7 +106,12 @@ class PassManager:
         self._runs = 0
         self._verified: tuple[Operation, Snapshot] | None = None
         """The op that was verified last, and its parts at that time."""
-        self._made: dict[PassItem, ModulePass] = {item: make_pass(item) for item in passes_in(self.items)}
+        self._made: dict[PassItem, ModulePass] = {}
+        for item in passes_in(self.items):
+            if item.name not in PASSES or not PASSES[item.name].about or not is_plain(item):
+                self._pass(item)  # PipelineError for what is wrong with its options, now
+        self._names: tuple[Operation, frozenset[str]] | None = None
+        """The names of the ops in an op, as long as no pass has run on it since."""
 
     def run(self, op: Operation) -> None:
         """Run everything; DiagnosticError when a pass fails, InvalidIrError when it leaves IR that does not verify."""
@@ -142,7 +147,9 @@ class PassManager:
         try:
             with collector_paused():
                 with timing.stage(item.name):
-                    self._made[item].apply(Context(), op)  # type: ignore[arg-type]  # our passes take any op
+                    if self._has_work(item, op):
+                        self._pass(item).apply(Context(), op)  # type: ignore[arg-type]  # our passes take any op
+                        self._names = None
                 if self.verify_each:
                     self._verify(item.name, op)
         except Exception as failure:
@@ -151,6 +158,23 @@ class PassManager:
             raise
         for instrument in self.instruments:
             instrument.after(run, op)
+
+    def _pass(self, item: PassItem) -> ModulePass:
+        made = self._made.get(item)
+        if made is None:
+            made = self._made[item] = make_pass(item)
+        return made
+
+    def _has_work(self, item: PassItem, op: Operation) -> bool:
+        """Whether an op that the pass is about is there."""
+        about = PASSES[item.name].about
+        if not about:
+            return True
+        if self._names is None or self._names[0] is not op:
+            from libtile.ir.places import walk
+
+            self._names = op, frozenset(inner.name for inner in walk(op))
+        return not self._names[1].isdisjoint(about)
 
     def _verify(self, name: str, op: Operation) -> None:
         """Verify what a pass left behind, unless it is what was verified last."""

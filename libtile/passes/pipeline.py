@@ -251,7 +251,7 @@ def for_target(items: Sequence[Item], gpu_name: str) -> tuple[Item, ...]:
     def bound(item: Item) -> Item:
         if isinstance(item, Nest):
             return replace(item, items=tuple(map(bound, item.items)))
-        if "gpu_name" not in pass_class(item.name).__match_args__:
+        if not PASSES[item.name].for_target:
             return item
         given = dict(item.options).get(TARGET_OPTION)
         if given is None:
@@ -261,6 +261,11 @@ def for_target(items: Sequence[Item], gpu_name: str) -> tuple[Item, ...]:
         return item
 
     return tuple(map(bound, items))
+
+
+def is_plain(item: PassItem) -> bool:
+    """Whether a pass has no option but its target, so that nothing can be wrong with them."""
+    return all(name == TARGET_OPTION for name, _ in item.options)
 
 
 def _convert(text: str, kind: Any) -> Any:

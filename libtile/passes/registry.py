@@ -20,15 +20,37 @@ class Entry:
 
     `path` is `module:Class`. `works_on` are the dialects whose functions the pass changes (none are named: all): a
     warning says that it leaves others as they are. A compilation cannot do without a `required` pass, which no
-    bisection leaves out.
+    bisection leaves out. Where no op is there of those that a pass is `about`, by their names, it does nothing and has
+    nothing to say, so that it need not be loaded (none are named: it may have to do with any op). A pass that is
+    `for_target` has the option `gpu-name`.
     """
 
-    __slots__ = ("path", "required", "works_on")
+    __slots__ = ("about", "for_target", "path", "required", "works_on")
 
-    def __init__(self, path: str, *works_on: str, required: bool = False):
+    def __init__(
+        self,
+        path: str,
+        *works_on: str,
+        required: bool = False,
+        about: tuple[str, ...] = (),
+        for_target: bool = False,
+    ):
         self.path = path
         self.works_on = works_on
         self.required = required
+        self.about = about
+        self.for_target = for_target
+
+
+_COUNTED = ("cuda_tile.for",)
+_TILE_LOOPS = (*_COUNTED, "cuda_tile.loop")
+_LOOPS = (*_TILE_LOOPS, "scf.for", "scf.while")
+_TILE_PRODUCTS = ("cuda_tile.mmaf", "cuda_tile.mmai", "cuda_tile.mmaf_scaled")
+_PRODUCTS = ("nv_tileas.dot", "nv_tileas.scaled_dot")
+_QUEUES = ("nv_tileaa.create_queue", "nv_tileaa.queue.put", "nv_tileaa.queue.get", "nv_tileaa.execute")
+_PIPELINES = ("nv_tileas.async.pipeline.create_pipeline",)
+_AGENTS = ("nv_tileas.async.pipeline.agent_switch",)
+_STORAGE = ("nv_tileas.alloc_tensor", "nv_tileas.dealloc_tensor")
 
 
 PASSES: dict[str, Entry] = {
@@ -36,10 +58,10 @@ PASSES: dict[str, Entry] = {
     "canonicalize": Entry("libtile.transforms.canonicalize:CanonicalizePass", CUDA_TILE, INNER),
     "canonicalize-tileaa": Entry("libtile.transforms.canonicalize_tileaa:CanonicalizeTileaaPass", INNER),
     "convert-cuda-tile-to-tileaa": Entry(
-        "libtile.lowering.to_tileaa.conversion:ConvertCudaTileToTileAAPass", CUDA_TILE, required=True
+        "libtile.lowering.to_tileaa.conversion:ConvertCudaTileToTileAAPass", CUDA_TILE, required=True, for_target=True
     ),
     "convert-tileaa-to-tileas": Entry(
-        "libtile.lowering.tileas.convert:ConvertTileAAToTileASPass", INNER, required=True
+        "libtile.lowering.tileas.convert_pass:ConvertTileAAToTileASPass", INNER, required=True
     ),
     "cse": Entry("libtile.transforms.cse:CsePass", CUDA_TILE, INNER),
     "deduplicate-symbols": Entry("libtile.transforms.deduplicate_symbols:DeduplicateSymbolsPass", CUDA_TILE),
@@ -50,40 +72,52 @@ PASSES: dict[str, Entry] = {
     "flatten-kernel-parameters": Entry(
         "libtile.lowering.flatten_parameters:FlattenKernelParametersPass", INNER, required=True
     ),
-    "view-operands": Entry("libtile.transforms.view_operands:ViewOperandsPass", CUDA_TILE),
+    "view-operands": Entry(
+        "libtile.transforms.view_operands:ViewOperandsPass", CUDA_TILE, about=_TILE_PRODUCTS, for_target=True
+    ),
     "view-memref-accesses": Entry("libtile.lowering.view_accesses:ViewMemRefAccessesPass", INNER, required=True),
     "inline-calls": Entry("libtile.lowering.expand.calls:InlineCallsPass", INNER, required=True),
     "expand-tileaa-ops": Entry("libtile.lowering.expand.expand:ExpandTileaaOpsPass", INNER, required=True),
     "fuse-fma": Entry("libtile.transforms.fuse_fma:FuseFmaPass", CUDA_TILE),
-    "if-to-select": Entry("libtile.transforms.if_to_select:IfToSelectPass", CUDA_TILE),
+    "if-to-select": Entry("libtile.transforms.if_to_select:IfToSelectPass", CUDA_TILE, about=("cuda_tile.if",)),
     "infer-in-bounds": Entry("libtile.transforms.infer_in_bounds:InferInBoundsPass", CUDA_TILE),
     "inline": Entry("libtile.transforms.inline:InlinePass", CUDA_TILE),
-    "licm": Entry("libtile.transforms.licm:LicmPass", CUDA_TILE, INNER),
-    "collapse-loops": Entry("libtile.transforms.collapse_loops:CollapseLoopsPass", CUDA_TILE),
+    "licm": Entry("libtile.transforms.licm:LicmPass", CUDA_TILE, INNER, about=_LOOPS),
+    "collapse-loops": Entry(
+        "libtile.transforms.collapse_loops:CollapseLoopsPass", CUDA_TILE, about=_COUNTED, for_target=True
+    ),
     "loop-interchange": Entry("libtile.transforms.loop_interchange:LoopInterchangePass", CUDA_TILE),
     "merge-loads": Entry("libtile.transforms.merge_loads:MergeLoadsPass", CUDA_TILE),
-    "loop-peel": Entry("libtile.transforms.loop_peel:LoopPeelPass", CUDA_TILE),
-    "loop-unroll": Entry("libtile.transforms.loop_unroll:LoopUnrollPass", CUDA_TILE),
-    "loop-split": Entry("libtile.transforms.loop_split:LoopSplitPass", CUDA_TILE),
-    "loop-unguard": Entry("libtile.transforms.loop_unguard:LoopUnguardPass", CUDA_TILE),
-    "loop-unsplit": Entry("libtile.transforms.loop_unsplit:LoopUnsplitPass", CUDA_TILE),
-    "lower-tileaa-queues": Entry("libtile.lowering.to_tileas.queues:LowerTileAAQueuesPass", INNER, required=True),
+    "loop-peel": Entry("libtile.transforms.loop_peel:LoopPeelPass", CUDA_TILE, about=_TILE_LOOPS),
+    "loop-unroll": Entry("libtile.transforms.loop_unroll:LoopUnrollPass", CUDA_TILE, about=_TILE_LOOPS),
+    "loop-split": Entry("libtile.transforms.loop_split:LoopSplitPass", CUDA_TILE, about=_COUNTED),
+    "loop-unguard": Entry(
+        "libtile.transforms.loop_unguard:LoopUnguardPass", CUDA_TILE, about=_COUNTED, for_target=True
+    ),
+    "loop-unsplit": Entry(
+        "libtile.transforms.loop_unsplit:LoopUnsplitPass", CUDA_TILE, about=_COUNTED, for_target=True
+    ),
+    "lower-tileaa-queues": Entry(
+        "libtile.lowering.to_tileas.queues:LowerTileAAQueuesPass", INNER, required=True, about=_QUEUES
+    ),
     "lower-tma-load-store-to-async": Entry(
         "libtile.lowering.tileas.tma.lower_async:LowerTmaLoadStoreToAsyncPass", INNER
     ),
     "reorder-broadcast": Entry("libtile.transforms.reorder_broadcast:ReorderBroadcastPass", CUDA_TILE),
     "recover-views": Entry("libtile.transforms.recover_views:RecoverViewsPass", CUDA_TILE),
     "propagate-pipeline-iterators": Entry(
-        "libtile.lowering.tileas.iterators:PropagatePipelineIteratorsPass", INNER, required=True
+        "libtile.lowering.tileas.iterators:PropagatePipelineIteratorsPass", INNER, required=True, about=_PIPELINES
     ),
     "sccp": Entry("libtile.transforms.sccp:SccpPass", CUDA_TILE, INNER),
     "separate-host-tma": Entry("libtile.lowering.tileas.tma.separate_host:SeparateHostTmaPass", INNER),
     "simplify-integers": Entry("libtile.transforms.simplify_integers:SimplifyIntegersPass", CUDA_TILE),
     "strength-reduce": Entry("libtile.transforms.strength_reduce:StrengthReducePass", CUDA_TILE),
     "strip-debug-info": Entry("libtile.transforms.strip_debug_info:StripDebugInfoPass", CUDA_TILE, INNER),
-    "symbol-dce": Entry("libtile.transforms.symbol_dce:SymbolDcePass", CUDA_TILE),
+    "symbol-dce": Entry("libtile.transforms.symbol_dce:SymbolDcePass", CUDA_TILE, about=("cuda_tile.global",)),
     "split-over-ctas": Entry("libtile.lowering.split_over_ctas:SplitOverCtasPass", INNER, required=True),
-    "strip-mine": Entry("libtile.lowering.strip_mine.strip_mine:StripMinePass", CUDA_TILE, required=True),
+    "strip-mine": Entry(
+        "libtile.lowering.strip_mine.strip_mine:StripMinePass", CUDA_TILE, required=True, for_target=True
+    ),
     "synthesize-debug-info-scopes": Entry(
         "libtile.transforms.debug_info_scopes:SynthesizeDebugInfoScopesPass", CUDA_TILE
     ),
@@ -92,27 +126,42 @@ PASSES: dict[str, Entry] = {
         "libtile.lowering.tileas.materialize_conversions:MaterializeConvertLayoutPass", INNER, required=True
     ),
     "tileas-select-collectives": Entry(
-        "libtile.lowering.tileas.select_collectives:SelectCollectivesPass", INNER, required=True
+        "libtile.lowering.tileas.select_collectives:SelectCollectivesPass",
+        INNER,
+        required=True,
+        about=("nv_tileas.reduce", "nv_tileas.scan"),
     ),
     "tileas-allocate-shared-memory": Entry(
         "libtile.lowering.tileas.allocate:AllocateSharedMemoryPass", INNER, required=True
     ),
     "tileas-allocate-tensor-memory": Entry(
-        "libtile.lowering.tileas.allocate_tensor_memory:AllocateTensorMemoryPass", INNER, required=True
+        "libtile.lowering.tileas.allocate_tensor_memory:AllocateTensorMemoryPass", INNER, required=True, about=_STORAGE
     ),
-    "tileas-arrange-agents": Entry("libtile.lowering.tileas.arrange_agents:ArrangeAgentsPass", INNER, required=True),
+    "tileas-arrange-agents": Entry(
+        "libtile.lowering.tileas.arrange_agents:ArrangeAgentsPass", INNER, required=True, about=_AGENTS
+    ),
     "tileas-assign-stage-layouts": Entry(
-        "libtile.lowering.tileas.stage_layouts:AssignStageLayoutsPass", INNER, required=True
+        "libtile.lowering.tileas.stage_layouts:AssignStageLayoutsPass",
+        INNER,
+        required=True,
+        about=(*_PIPELINES, *_AGENTS),
     ),
     "tileas-insert-shared-barriers": Entry(
         "libtile.lowering.tileas.shared_barriers:InsertSharedBarriersPass", INNER, required=True
     ),
-    "tileas-count-arrivals": Entry("libtile.lowering.tileas.count_arrivals:CountArrivalsPass", INNER, required=True),
+    "tileas-count-arrivals": Entry(
+        "libtile.lowering.tileas.count_arrivals:CountArrivalsPass",
+        INNER,
+        required=True,
+        about=(*_PIPELINES, "nv_tileas.async.pipeline.producer_commit", "nv_tileas.async.tiled_tma_load"),
+    ),
     "tileas-insert-barriers": Entry("libtile.lowering.tileas.barriers:InsertBarriersPass", INNER, required=True),
     "tileas-insert-fences": Entry("libtile.lowering.tileas.fences:InsertFencesPass", INNER, required=True),
     "tileas-generate-schedule": Entry("libtile.lowering.tileas.schedule:GenerateSchedulePass", INNER),
-    "tileas-select-tma-stores": Entry("libtile.lowering.tileas.select_tma_stores:SelectTmaStoresPass", INNER),
-    "tileas-specialize": Entry("libtile.lowering.tileas.specialize:SpecializePass", INNER),
+    "tileas-select-tma-stores": Entry(
+        "libtile.lowering.tileas.select_tma_stores:SelectTmaStoresPass", INNER, about=_AGENTS
+    ),
+    "tileas-specialize": Entry("libtile.lowering.tileas.specialize:SpecializePass", INNER, about=_PRODUCTS),
     "tileas-materialize-schedule": Entry("libtile.lowering.tileas.materialize:MaterializeSchedulePass", INNER),
     "tileas-remove-layout-conversions": Entry("libtile.lowering.tileas.cleanup:RemoveLayoutConversionsPass", INNER),
     "tileas-select-copies": Entry("libtile.lowering.tileas.select_copies:SelectCopiesPass", INNER, required=True),
@@ -120,15 +169,15 @@ PASSES: dict[str, Entry] = {
         "libtile.transforms.symbol_names:UpdateSymbolNamePass", CUDA_TILE, INNER
     ),
     "tileas-legalize-tmem-copy": Entry(
-        "libtile.lowering.tileas.tma.legalize_tmem_copy:TileasLegalizeTmemCopyPass", INNER
+        "libtile.lowering.tileas.tma.legalize_tmem_copy:TileasLegalizeTmemCopyPass", INNER, about=("nv_tileas.copy",)
     ),
 }
 """The passes by name. `libtile.passes.pipelines` says which of them a compilation runs, and in which order."""
 
 
-def register(name: str, path: str, *works_on: str) -> None:
+def register(name: str, path: str, *works_on: str, for_target: bool = False) -> None:
     """Add a pass, whose class is at `module:Class`; LibtileError when the name is taken by another class."""
-    if PASSES.setdefault(name, Entry(path, *works_on)).path != path:
+    if PASSES.setdefault(name, Entry(path, *works_on, for_target=for_target)).path != path:
         raise LibtileError(f"pass '{name}' is already registered as {PASSES[name].path}")
 
 

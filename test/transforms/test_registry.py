@@ -6,12 +6,28 @@ from __future__ import annotations
 import dataclasses
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+from xdsl.context import Context
+from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
+from libtile.compiler import driver
+from libtile.compiler.options import Options
+from libtile.dialects import scf
+from libtile.dialects.cuda_tile.ops import OPS
+from libtile.dialects.interfaces import ControlFlow
+from libtile.dialects.nv_tileaa import NvTileAA
+from libtile.dialects.nv_tileas import NvTileAS
+from libtile.ir.snapshot import Snapshot
 from libtile.passes import registry
+from libtile.passes.manager import Instrument, PassRun
+from libtile.passes.pipeline import make_pass
 from libtile.support.errors import LibtileError
+
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLES = sorted(path.stem for path in (ROOT / "examples").glob("*.bc"))
 
 
 @pytest.mark.parametrize("name", registry.PASSES)
@@ -25,6 +41,73 @@ def test_a_pass_is_a_frozen_dataclass_under_its_own_name(name: str) -> None:
 
 def test_every_pass_says_whose_functions_it_changes() -> None:
     assert all(entry.works_on for entry in registry.PASSES.values())
+
+
+@pytest.mark.parametrize("name", registry.PASSES)
+def test_a_pass_is_for_a_target_if_it_has_the_option(name: str) -> None:
+    fields = {f.name for f in dataclasses.fields(registry.pass_class(name))}  # type: ignore[arg-type]
+    assert registry.PASSES[name].for_target == ("gpu_name" in fields)
+
+
+def test_what_passes_are_about_are_ops() -> None:
+    known = {cls.name for cls in _classes()}
+    assert {name for entry in registry.PASSES.values() for name in entry.about} <= known
+
+
+def test_loop_invariant_code_is_moved_out_of_every_kind_of_loop() -> None:
+    loops = {cls.name for cls in _classes() for trait in cls.traits if isinstance(trait, ControlFlow) and trait.is_loop}
+    assert set(registry.PASSES["licm"].about) == loops
+
+
+def _classes() -> list[type[Operation]]:
+    """Of all ops that passes meet."""
+    inner = [op for dialect in (NvTileAA, NvTileAS) for op in dialect.operations]
+    return [*OPS.values(), *inner, scf.ForOp, scf.IfOp, scf.WhileOp, scf.ConditionOp, scf.YieldOp]
+
+
+class _RunsAll(Instrument):
+    """Runs the passes that a manager leaves out, and holds what they make against what was there."""
+
+    def __init__(self) -> None:
+        self.left_out: set[str] = set()
+
+    def after(self, run: PassRun, op: Operation) -> None:
+        about = registry.PASSES[run.name].about
+        if about and not any(inner.name in about for inner in op.walk()):
+            before = Snapshot(op)
+            make_pass(run.item).apply(Context(), op)  # type: ignore[arg-type]  # our passes take any op
+            assert Snapshot(op).same_as(before), f"'{run.name}' is about more ops than it says"
+            self.left_out.add(run.name)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "target"),
+    [
+        ("vector_add", "sm_90"),
+        *(pytest.param(k, t, marks=pytest.mark.slow) for k in EXAMPLES for t in ("sm_80", "sm_90", "sm_100")),
+    ],
+)
+def test_a_pass_that_is_left_out_would_have_done_nothing(kernel: str, target: str) -> None:
+    all_of_them = _RunsAll()
+    driver.compile_bytecode(
+        (ROOT / "examples" / f"{kernel}.bc").read_bytes(), Options(target, emit="llvm"), instruments=[all_of_them]
+    )
+    if kernel == "vector_add":
+        assert len(all_of_them.left_out) > 15
+
+
+def test_a_pass_that_is_left_out_is_seen_and_not_loaded() -> None:
+    code = """
+import sys, libtile
+from libtile.passes.manager import PassManager
+from libtile.passes.pipeline import parse_pipeline
+seen = []
+module = libtile.parse("cuda_tile.module @m { entry @a() { return } }")
+PassManager(parse_pipeline("loop-split, dce"), after=lambda name, op: seen.append(name)).run(module.op)
+print(*seen, "libtile.transforms.loop_split" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["loop-split", "dce", "False"]
 
 
 def test_an_unknown_pass_is_named() -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The pass `convert-tileaa-to-tileas`, which looks at what passes behind it will do where it is to serve agents."""
+"""Functions with products become nv_tileas: what passes behind will do is looked at where it is to serve agents."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from math import prod
 
-from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, StringAttr
-from xdsl.passes import ModulePass
+from xdsl.dialects.builtin import StringAttr
 
 from libtile.atoms import tcgen05, wgmma
 from libtile.dialects import scf
@@ -30,27 +28,19 @@ from libtile.lowering.tileas.single_batches import in_single_batches
 from libtile.lowering.tileas.stage_results import StageResult, columns_of, products_in_tensor_memory
 from libtile.lowering.tileas.tensor_steps import warps_of_results
 from libtile.lowering.tileas.tma_operands import Unfit
-from libtile.lowering.to_tileas.conversion import convert_function, convert_module
+from libtile.lowering.to_tileas.conversion import convert_function
 from libtile.lowering.to_tileas.products import tensor_memory_atom
 from libtile.lowering.to_tileas.stage_products import tensor_products_of_stages
-from libtile.support.records import dataclass
 from libtile.targets import Target, target
 
 
-@dataclass(frozen=True)
-class ConvertTileAAToTileASPass(ModulePass):
-    """Chooses a layout for every tile, and converts where layouts meet; products of packed operands take the bytes."""
-
-    name = "convert-tileaa-to-tileas"
-    whole_rows: bool = False
-    for_agents: bool = False
-
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        convert = partial(_in_parts, whole_rows=self.whole_rows)
-        for inner in op.body.block.ops:
-            if isinstance(inner, FuncOp) and inner.kernel_spec is not None and inner.kernel_spec.target is not None:
-                pack_products(inner, target(inner.kernel_spec.target))
-        convert_module(op, partial(convert_agents, convert=convert_for_agents if self.for_agents else convert))
+def convert_products(function: FuncOp, *, whole_rows: bool = False, for_agents: bool = False) -> FuncOp:
+    """The function with layouts for what its products become, those of packed operands as products of bytes: layouts of
+    agents where these may be, with `for_agents`, or else with `whole_rows` whole rows of warps for each result."""
+    spec = function.kernel_spec
+    if spec is not None and spec.target is not None:
+        pack_products(function, target(spec.target))
+    return convert_agents(function, convert_for_agents if for_agents else partial(_in_parts, whole_rows=whole_rows))
 
 
 def convert_agents(function: FuncOp, convert: Callable[[FuncOp], FuncOp]) -> FuncOp:
