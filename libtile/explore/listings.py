@@ -8,15 +8,17 @@ stage (`with_source_line`): on ops of the inner dialects, through the columns of
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any
 
-from xdsl.ir import Operation
+from xdsl.ir import Attribute, Data, Operation, ParametrizedAttribute
 
 from libtile.asm.printer import LinePrinter
 from libtile.codegen.line_table import LineTable
 from libtile.dialects.cuda_tile.locations import source_line
+from libtile.dialects.nv_tileas.layout import LayoutAttr
 from libtile.ptx.reader import Instruction, directive, statements
 from libtile.support.records import dataclass, field
 
@@ -53,27 +55,50 @@ class Layout:
 class Layouts:
     """Short names for layouts, which each type of nv_tileas spells out."""
 
-    TEXT = re.compile(r"#nv_tileas\.layout<([^<>]*)>")
-    PART = re.compile(r"(\w+)=(\[(?:\[[\d,]*\],?)*\])")
-
     def __init__(self) -> None:
-        self.found: dict[str, Layout] = {}
+        self.found: dict[LayoutAttr, Layout] = {}
+        self._seen: set[Attribute] = set()
+
+    def name(self, module: Operation) -> None:
+        """Give each layout that a module has a name: `#layout0`, `#layout1`, ..., as its ops come."""
+        for op in module.walk():
+            self._look(op.properties)
+            self._look(op.attributes)
+            self._look([v.type for r in op.regions for b in r.blocks for v in b.args])
+            self._look([result.type for result in op.results])
+
+    def _look(self, value: Any) -> None:
+        """Find the layouts in what attributes hold."""
+        if isinstance(value, Attribute):
+            if value in self._seen:
+                return
+            self._seen.add(value)
+        match value:
+            case LayoutAttr():
+                bases = {kind: [list(vector) for vector in vectors] for kind, vectors in value.layout.bases}
+                self.found[value] = Layout(f"#layout{len(self.found)}", bases, value.shape)
+            case ParametrizedAttribute():
+                self._look(value.parameters)
+            case Data():
+                self._look(value.data)
+            case dict():
+                self._look(list(value.values()))
+            case list() | tuple() | frozenset():
+                for part in value:
+                    self._look(part)
+            case _ if is_dataclass(value):
+                self._look([getattr(value, f.name) for f in fields(value)])
 
     def shortened(self, text: str) -> str:
-        """The text with `#layout0`, `#layout1`, ... in place of layouts, numbered as they come."""
-        return self.TEXT.sub(lambda match: self._named(match[1]).name, text)
-
-    def _named(self, body: str) -> Layout:
-        if body not in self.found:
-            bases, _, sizes = body.rpartition(": ")
-            shape = () if sizes == "scalar" else tuple(map(int, sizes.split("x")))
-            vectors = {name: json.loads(lists) for name, lists in self.PART.findall(bases)}
-            self.found[body] = Layout(f"#layout{len(self.found)}", vectors, shape)
-        return self.found[body]
+        """The text with names in place of layouts."""
+        for attribute, layout in self.found.items():
+            text = text.replace(str(attribute), layout.name)
+        return text
 
 
 def of_module(name: str, module: Operation, layouts: Layouts) -> tuple[Listing, dict[Operation, int]]:
     """The text of a module of any dialect, and the line of each of its ops."""
+    layouts.name(module)
     printer = LinePrinter(module)
     lines = layouts.shortened(printer.text()).rstrip("\n").split("\n")
     places = printer.lines()

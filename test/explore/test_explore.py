@@ -8,13 +8,17 @@ import sys
 import urllib.request
 
 import pytest
+from xdsl.dialects.builtin import ModuleOp, UnrealizedConversionCastOp, f32
 
 import libtile
 from libtile.backend import nvdisasm
+from libtile.dialects.nv_tileas.layout import LayoutAttr
+from libtile.dialects.nv_tileas.types import BufferType
 from libtile.explore import explore, page
 from libtile.explore.listings import Layouts, warpgroup_products
 from libtile.explore.record import _text_of
 from libtile.explore.sass import HOW_TO_GET_IT, amount, kind_of, listed
+from libtile.layouts import LinearLayout
 from libtile.support.errors import LibtileError
 
 from .conftest import GEMM, ROOT
@@ -116,8 +120,11 @@ def test_layouts_have_short_names(record):
     text = "\n".join(record.compilations[0].listings["nv_tileas"].lines)
     assert "#nv_tileas.layout" not in text and "#layout1" in text
     layouts = Layouts()
-    said = "tile<2x8xf32, #nv_tileas.layout<register=[[0,1]], lane=[[0,2],[1,0]], warp=[] : 2x8>>"
-    assert layouts.shortened(said) == "tile<2x8xf32, #layout0>"
+    given = LayoutAttr(
+        LinearLayout.of({"register": [[0, 1]], "lane": [[0, 2], [1, 0]], "warp": []}, {"dim0": 2, "dim1": 8})
+    )
+    layouts.name(ModuleOp([UnrealizedConversionCastOp.get([], [BufferType((2, 8), f32, "shared", given)])]))
+    assert layouts.shortened(f"tile<2x8xf32, {given}>") == "tile<2x8xf32, #layout0>"
     (layout,) = layouts.found.values()
     assert (layout.bases, layout.shape) == ({"register": [[0, 1]], "lane": [[0, 2], [1, 0]], "warp": []}, (2, 8))
 
