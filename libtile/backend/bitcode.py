@@ -39,11 +39,11 @@ def defined_functions(libraries: Sequence[bytes]) -> dict[str, str]:
     """The functions that libraries define, and libdevice's: by name their types, as LLVM IR writes them (`float
     (float)`). LibraryError for what is no bitcode."""
     from libtile.backend.libdevice import functions
-    from libtile.backend.nvptx import load_llvm
+    from libtile.backend.libllvm import load
     from libtile.support.threads import LLVM
 
     with LLVM:
-        llvm = load_llvm()
+        llvm = load()
         found = dict(functions(llvm))
         for data in libraries:
             defined = (f for f in _parsed(llvm, data).functions if not f.is_declaration)
@@ -58,11 +58,11 @@ READ_REGISTER = "llvm.nvvm.read.ptx.sreg."
 def check_fragment(name: str, text: str, intrinsics: Iterable[str]) -> None:
     """See to it that a function's text is that function and nothing else, and that LLVM has code for what it calls:
     `intrinsics`, by their names without types, and those that read special registers. FragmentError otherwise."""
-    from libtile.backend.nvptx import load_llvm
+    from libtile.backend.libllvm import load
     from libtile.support.threads import LLVM
 
     with LLVM:
-        llvm = load_llvm()
+        llvm = load()
         try:
             module = llvm.parse_assembly(text, llvm.create_context())
             module.verify()

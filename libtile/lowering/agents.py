@@ -8,6 +8,13 @@ from xdsl.ir import Operation
 from libtile.dialects.nv_tileaa.functions import ExecuteOp
 from libtile.dialects.nv_tileas.pipeline import AgentSwitchOp
 from libtile.ir.classes import is_subclass
+from libtile.targets import Target
+
+
+def has_agents(gpu: Target) -> bool:
+    """Whether a target has what agents that `tileas-specialize` makes consist of: elsewhere kernels stay as they are,
+    without a word."""
+    return gpu.has("tma")
 
 
 def agent_of(op: Operation) -> tuple[AgentSwitchOp | ExecuteOp | None, int]:

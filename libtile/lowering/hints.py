@@ -19,6 +19,7 @@ from libtile.dialects.cuda_tile.ops import OPS, CudaTileOp
 from libtile.dialects.cuda_tile.types import GatherScatterViewType, i1
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.ir.places import walk
+from libtile.lowering.agents import has_agents
 from libtile.lowering.discardable import FEWER_BLOCKS, NOT_CLUSTERED
 from libtile.spec import default_spec
 from libtile.support import remarks
@@ -149,11 +150,7 @@ def _of(op: CudaTileOp, function: str, target: Target, schedule: str) -> Iterato
 
 def _copies_by_tma(target: Target, schedule: str) -> bool:
     """Whether loads may become copies by TMA, if the producer of a loop does them."""
-    if schedule != "specialized":
-        return False
-    from libtile.lowering.tileas.specialize import has_agents
-
-    return has_agents(target)
+    return schedule == "specialized" and has_agents(target)
 
 
 def _tma_ignored(op: CudaTileOp, target: Target, schedule: str) -> str:

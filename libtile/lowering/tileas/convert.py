@@ -16,6 +16,7 @@ from libtile.dialects.nv_tileaa.collectives import DotOp, ScaledDotOp
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.ir.places import walk
 from libtile.ir.tile_form import shape_of
+from libtile.lowering.agents import has_agents
 from libtile.lowering.discardable import FEWER_BLOCKS
 from libtile.lowering.tileas.cleanup import clean_up
 from libtile.lowering.tileas.lone_products import lone_products, loop_around, start_with_zeros
@@ -168,7 +169,7 @@ def _converted_whole(function: FuncOp, gpu: Target) -> FuncOp | None:
     spec, repeated = function.kernel_spec, list(_repeated(function, gpu))
     if spec is None or not repeated:
         return None
-    from libtile.lowering.tileas.specialize import has_agents, is_fit
+    from libtile.lowering.tileas.specialize import is_fit
 
     chosen = _for_agents(repeated, gpu, spec.num_warps)
     if chosen is None or not has_agents(gpu):

@@ -26,6 +26,7 @@ from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileas.products import DotOp, ScaledDotOp
 from libtile.ir.classes import is_subclass
 from libtile.ir.places import walk
+from libtile.lowering.agents import has_agents
 from libtile.support.records import dataclass
 from libtile.targets import Target, target
 
@@ -48,11 +49,6 @@ class SpecializePass(ModulePass):
                 gpu = target(inner.kernel_spec.target)
                 if has_agents(gpu):
                     specialize(inner, gpu, self.num_stages, self.take_turns)
-
-
-def has_agents(gpu: Target) -> bool:
-    """Whether a target has what the agents are made of: else kernels stay as they are, without a word."""
-    return gpu.has("tma")
 
 
 def specialize(function: FuncOp, gpu: Target, most: int = MAX_STAGES, take_turns: bool = True) -> bool:
