@@ -349,6 +349,8 @@ class _ComparisonOp(ElementwiseOp):
     """Base: a predicate, whose number is its place in `PREDICATES`, of two operands of one type."""
 
     PREDICATES: ClassVar[tuple[str, ...]] = ()
+    INTEGERS: ClassVar[bool] = True
+    """Whether integers are compared, and not floats."""
 
     predicate = prop_def(IntegerAttr)
     lhs = operand_def()
@@ -398,6 +400,21 @@ class _ComparisonOp(ElementwiseOp):
     def _print_flags(self, printer: Printer) -> None:
         pass
 
+    def verify_(self) -> None:
+        super().verify_()
+        kind = self.name.partition(".")[2]
+        lhs, rhs, result = self.lhs.type, self.rhs.type, self.result.type
+        if lhs != rhs or isinstance(_element(lhs), IntegerType | IndexType) != self.INTEGERS:
+            wanted = "integers" if self.INTEGERS else "floats"
+            raise VerifyException(f"expects operands of {kind} to be {wanted} of one type, but got {lhs} and {rhs}")
+        if result != like(lhs, i1):
+            raise VerifyException(f"expects a result of i1 for each comparison, but got {result}")
+        number = self.predicate.value.data
+        if not 0 <= number < len(self.PREDICATES):
+            raise VerifyException(
+                f"expects a predicate from 0 to {len(self.PREDICATES) - 1} of {kind}, but got {number}"
+            )
+
 
 class CmpiOp(_ComparisonOp):
     """Whether a predicate holds of two integers."""
@@ -415,6 +432,7 @@ class CmpfOp(_ComparisonOp):
         "false", "oeq", "ogt", "oge", "olt", "ole", "one", "ord",
         "ueq", "ugt", "uge", "ult", "ule", "une", "uno", "true",
     )  # fmt: skip
+    INTEGERS: ClassVar[bool] = False
     traits = traits_def(Pure())
 
     fastmath = opt_prop_def()
@@ -485,8 +503,27 @@ class SelectOp(ElementwiseOp):
         printer.print_attribute(self.result.type)
 
 
+def _element(type_: Attribute) -> Attribute:
+    """The type of a scalar, or of the elements of a tile."""
+    return type_.element_type if isinstance(type_, TensorType) else type_
+
+
 class CastOp(ElementwiseOp):
     """Base: the elements of the operand in another type."""
+
+    EXPECTS: ClassVar[str] = "integers as operand and result"
+    """The types that there is a cast between, in words."""
+
+    @staticmethod
+    def casts(source: Attribute, result: Attribute) -> bool:
+        """Whether there is a cast between elements of these types."""
+        return isinstance(source, IntegerType) and isinstance(result, IntegerType)
+
+    def verify_(self) -> None:
+        super().verify_()
+        source, result = _element(self.input.type), _element(self.result.type)
+        if not self.casts(source, result):
+            raise VerifyException(f"expects {self.EXPECTS}, but got {source} and {result}")
 
     FORMAT: ClassVar[str | None] = "$input attr-dict `:` type($input) `to` type($result)"
 
@@ -497,14 +534,24 @@ class CastOp(ElementwiseOp):
         super().__init__(operands=[source], result_types=[target_type])
 
 
-class ExtSIOp(CastOp):
+class ExtensionOp(CastOp):
+    """Base: integers as wider ones."""
+
+    EXPECTS: ClassVar[str] = "integers as operand and wider ones as result"
+
+    @staticmethod
+    def casts(source: Attribute, result: Attribute) -> bool:
+        return CastOp.casts(source, result) and source.width.data < result.width.data  # type: ignore[attr-defined]
+
+
+class ExtSIOp(ExtensionOp):
     """Wider integers with the same signed values."""
 
     name = "arith.extsi"
     traits = traits_def(Pure(), Folds("extend", _SIGNED))
 
 
-class ExtUIOp(CastOp):
+class ExtUIOp(ExtensionOp):
     """Wider integers with the same unsigned values."""
 
     name = "arith.extui"
@@ -515,6 +562,7 @@ class TruncIOp(CastOp):
     """The low bits, as narrower integers; may say that they hold the whole value."""
 
     name = "arith.trunci"
+    EXPECTS: ClassVar[str] = "integers as operand and narrower ones as result"
     FORMAT: ClassVar[str | None] = (
         "$input (`overflow` `` $overflowFlags^)? attr-dict `:` type($input) `to` type($result)"
     )
@@ -523,12 +571,22 @@ class TruncIOp(CastOp):
 
     traits = traits_def(Pure(), Folds("truncate"))
 
+    @staticmethod
+    def casts(source: Attribute, result: Attribute) -> bool:
+        return CastOp.casts(source, result) and source.width.data > result.width.data  # type: ignore[attr-defined]
+
 
 class IndexCastOp(CastOp):
     """Integers as indices, or indices as integers, by their signed values."""
 
     name = "arith.index_cast"
+    EXPECTS: ClassVar[str] = "indices as operand or result, and integers as the other"
     traits = traits_def(Pure(), Folds("extend", _SIGNED))
+
+    @staticmethod
+    def casts(source: Attribute, result: Attribute) -> bool:
+        kinds = {type(source), type(result)}
+        return kinds == {IndexType, IntegerType}
 
 
 OPS: Sequence[type[DeferredOp]] = (

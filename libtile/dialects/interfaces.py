@@ -130,7 +130,7 @@ class CountedLoop(ControlFlow):
         bits = integer_bits(op.operands[0].type)
         if lower is None or upper is None or bits is None:
             return None
-        if getattr(op, "unsignedCmp", False):
+        if any("unsignedCmp" in held for held in (op.properties, op.attributes)):
             return lower < upper
         return as_signed(lower, bits) < as_signed(upper, bits)
 

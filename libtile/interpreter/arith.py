@@ -12,7 +12,7 @@ from libtile.dialects.arith import IntegerOverflowAttr, IntegerOverflowFlag
 from libtile.interpreter.faults import Fault, FaultKind
 from libtile.interpreter.formats import Array
 from libtile.interpreter.inner_rules import RULES, Run, Site, pure, same
-from libtile.interpreter.integer import unsigned, wrap
+from libtile.interpreter.integer import signed, unsigned, wrap
 from libtile.support.records import replace
 
 for _sign, _word in (("signed", "s"), ("unsigned", "u")):
@@ -141,9 +141,9 @@ def constant(site: Site) -> Run:
 
 @pure("arith.index_cast", elementwise=True)
 def index_cast(site: Site) -> Run:
-    """The sign is kept: `index` has 64 bits."""
-    result = site.element("result")
-    return lambda value: wrap(value, result)
+    """The sign is kept, that of a truth value too: `index` has 64 bits."""
+    source, result = site.element("from"), site.element("result")
+    return lambda value: wrap(signed(value, source), result)
 
 
 @pure("arith.index_castui", elementwise=True)
@@ -152,7 +152,8 @@ def index_castui(site: Site) -> Run:
     return lambda value: wrap(unsigned(value, source), result)
 
 
-RULES["arith.index_castui"] = replace(RULES["arith.index_castui"], names=("from",))
+for _name in ("arith.index_cast", "arith.index_castui"):
+    RULES[_name] = replace(RULES[_name], names=("from",))
 
 
 @pure("tensor.extract")

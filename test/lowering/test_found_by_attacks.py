@@ -6,11 +6,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from xdsl.context import Context
 
 import libtile
 from dialects import inner_samples
 from libtile.support.diagnostics import DiagnosticError, LoweringError
 from libtile.support.errors import LibtileError
+from libtile.transforms.sccp import SccpPass
 from lowering.inner_programs import PROGRAMS
 
 HEAD = "attributes {kernel_spec = #nv_tileaa.kernel_spec<entry, num_warps=4, num_ctas=2>}"
@@ -234,3 +236,58 @@ def test_a_tile_is_not_held_by_more_warps_than_there_are():
     text = program.text().replace("num_warps=4", "num_warps=2")
     with pytest.raises(LoweringError, match=r"k\.mlir:\d+:\d+: '.*' op gives a tile that 4 warps hold, of 2 on sm_80"):
         libtile.compile(libtile.parse(text, filename="k.mlir"), "sm_80", emit="ptx")
+
+
+UNSIGNED = """
+nv_tileaa.func @k(%o: !nv_tileaa.ptr<i32, 1>) attributes {kernel_spec = #nv_tileaa.kernel_spec<entry, num_warps=4, num_ctas=1>} {
+  %one = arith.constant 1 : i32
+  %end = arith.constant -1073741824 : i32
+  %step = arith.constant 1073741824 : i32
+  %zero = arith.constant 0 : i32
+  %r = scf.for %i = %one to %end step %step iter_args(%n = %zero) -> (i32) : i32 {
+    %k = arith.addi %n, %one : i32
+    scf.yield %k : i32
+  } {unsignedCmp}
+  nv_tileaa.store %o, %r : !nv_tileaa.ptr<i32, 1>, i32
+  nv_tileaa.return
+}
+"""
+
+
+@pytest.mark.parametrize("options", RUNS)
+def test_a_loop_over_unsigned_numbers_is_not_taken_for_one_that_never_runs(options):
+    """Its bounds are constants, of which the upper one is negative as a signed number: sccp erased the loop."""
+    module = libtile.parse(UNSIGNED)
+    SccpPass().apply(Context(), module.op)
+    out = np.zeros(1, np.int32)
+    libtile.run(module, args=[out], check="full", **options)
+    assert out == 3
+
+
+CAST = """
+nv_tileaa.func @k(%o: !nv_tileaa.ptr<i32, 1>, %c: i1) attributes {kernel_spec = #nv_tileaa.kernel_spec<entry, num_warps=4, num_ctas=1>} {
+  %i = arith.index_cast %c : i1 to index
+  %x = arith.index_cast %i : index to i32
+  nv_tileaa.store %o, %x : !nv_tileaa.ptr<i32, 1>, i32
+  nv_tileaa.return
+}
+"""
+
+
+@pytest.mark.parametrize("options", RUNS)
+def test_a_truth_value_as_an_index_is_negative(options):
+    """By its sign, as every integer. The interpreter had 1."""
+    out = np.zeros(1, np.int32)
+    libtile.run(libtile.parse(CAST), args=[out, 1], check="full", **options)
+    assert out == -1
+
+
+@pytest.mark.parametrize(
+    "facts", ["contiguity = array<i64: 3>", "contiguity = array<i64: 4>", "contiguity = array<i64: 3>, divisibility = array<i64: 16>"]
+)  # fmt: skip
+def test_facts_on_pointers_need_not_be_complete_nor_powers_of_two(facts):
+    """A contiguity without a divisor ended in an internal error."""
+    text = GATHER.replace("nv_tileaa.load %pq :", f"nv_tileaa.load %pq {{{facts}}} :")
+    given, out = np.arange(200, dtype=np.float16), np.zeros(128, np.float16)
+    libtile.run(libtile.parse(text), args=[given, out, 0], check="full", backend="simulator", gpu_name="sm_90")
+    assert np.array_equal(out, given[:128])

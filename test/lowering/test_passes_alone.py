@@ -5,7 +5,6 @@ module before it and behind it, on the examples, the corpus and random programs.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +16,7 @@ from generators.core import Program
 from generators.programs import program
 from libtile.asm.module import load
 from lowering import pass_checks
-from lowering.pass_checks import check_passes, modules_of
+from lowering.pass_checks import Seen, check_passes, copied, passes_that_change, watch
 
 ROOT = Path(__file__).resolve().parents[2]
 FEW = (
@@ -25,11 +24,6 @@ FEW = (
     "ordered_views", "scatter_rows",
 )  # fmt: skip
 """Kernels of the corpus with accesses of all kinds, products, loops, reductions, conversions."""
-
-
-def copied(args: Any) -> list[Any]:
-    """Arguments of which the arrays are copies."""
-    return [a.copy() if isinstance(a, np.ndarray) else copied(a) if isinstance(a, list | tuple) else a for a in args]
 
 
 def check_kernel(name: str) -> None:
@@ -113,7 +107,7 @@ def test_large_tiles_that_are_worked_through_in_pieces_stay_what_they_are():
     }"""
     source = np.sin(np.arange(131072, dtype=np.float32) * 7)
     module = load(text.encode())
-    assert "strip-mine" in modules_of(module, "sm_90")
+    assert "strip-mine" in passes_that_change(module, "sm_90")
     check_passes(module, "k", 1, lambda: [source.copy(), np.zeros(1, np.float32)])
 
 
@@ -128,12 +122,15 @@ ADD_SEVEN = """cuda_tile.module @m {
 
 
 def test_a_pass_that_changes_what_a_kernel_does_is_found(monkeypatch):
-    def broken(module: Operation, gpu_name: str) -> dict[str, Operation]:
-        made = modules_of(module, gpu_name)
-        (op,) = (o for o in made["convert-tileaa-to-tileas"].walk() if o.name == "arith.addi")
-        op.operands = [op.operands[0], op.operands[0]]
-        return made
+    def broken(module: Operation, gpu_name: str, seen: Seen) -> int:
+        def behind(name: str, made: Operation) -> None:
+            if name == "convert-tileaa-to-tileas":
+                (op,) = (o for o in made.walk() if o.name == "arith.addi")
+                op.operands = [op.operands[0], op.operands[0]]
+            seen(name, made)
 
-    monkeypatch.setattr(pass_checks, "modules_of", broken)
+        return watch(module, gpu_name, behind)
+
+    monkeypatch.setattr(pass_checks, "watch", broken)
     with pytest.raises(AssertionError, match="convert-tileaa-to-tileas changes array 0"):
         check_passes(load(ADD_SEVEN.encode()), "k", 1, lambda: [np.zeros(1, np.int32), 5])

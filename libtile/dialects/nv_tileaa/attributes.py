@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar, Self
 
 from xdsl.ir import Attribute
+from xdsl.utils.exceptions import VerifyException
 
 from libtile.ir.data_field import DataField, data_definition
 from libtile.ir.parsed_data import ParsedData
@@ -175,6 +176,14 @@ class ConvParamsAttr(ParsedData):
     def is_consistent(self) -> bool:
         """Whether all parameters speak of the same number of dimensions."""
         return len({len(values) for values in self.data}) == 1
+
+    def check(self) -> None:
+        """VerifyException for parameters of different numbers of dimensions, and steps that go nowhere."""
+        if not self.is_consistent:
+            raise VerifyException("expects conv params size matched with each other")
+        for name, values in zip(self.fields, self.data):
+            if name in ("stride", "dilation") and min(values, default=1) < 1:
+                raise VerifyException(f"expects a {name} of at least 1, but got {list(values)}")
 
     def body(self) -> str:
         return ", ".join(f"{n}=[{','.join(map(str, v))}]" for n, v in zip(self.fields, self.data))
@@ -409,6 +418,8 @@ class KernelSpecAttr(ParsedData):
             key = parser.parse_identifier()
             if key not in ("num_warps", "num_ctas", "occupancy", "target"):
                 parser.raise_error(f"unknown parameter '{key}' of a kernel_spec")
+            if key in numbers or (key == "target" and target is not None):
+                parser.raise_error(f"parameter '{key}' of a kernel_spec is there twice")
             parser.parse_punctuation("=")
             if key == "target":
                 target = parser.parse_identifier()

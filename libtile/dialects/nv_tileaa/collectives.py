@@ -104,8 +104,7 @@ class ConvDotOp(TileOp):
     traits = traits_def(Pure())
 
     def check(self) -> None:
-        if not self.conv_params.is_consistent:
-            raise VerifyException("expects conv params size matched with each other")
+        self.conv_params.check()
         if self.accumulator.type != self.result.type:
             raise VerifyException("expects the result to have the accumulator's type")
         check_dot_elements(self, [element_of(v.type) for v in (*self.operands, self.result)])
@@ -157,9 +156,10 @@ class Collective(TileOp):
                 f"expects {count} results and identities, but got {len(self.outputs)} and {len(self.identities.data)}"
             )
         for source, identity in zip(self.inputs, self.identities.data):
-            if isinstance(identity, IntegerAttr | FloatAttr) and identity.type != element_of(source.type):
+            given = identity.type if isinstance(identity, IntegerAttr | FloatAttr) else identity
+            if given != element_of(source.type):
                 raise VerifyException(
-                    f"expects an identity of the element type of {type_text(source.type)}, but got {identity.type}"
+                    f"expects an identity of the element type of {type_text(source.type)}, but got {given}"
                 )
         expected = self.result_shape(shape, dim)
         for source, result in zip(self.inputs, self.outputs):

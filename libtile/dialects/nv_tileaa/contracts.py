@@ -38,6 +38,14 @@ def require_at_most(op: TileOp, most: int, *names: str) -> None:
             raise VerifyException(f"expects {name} of at most {most}, but got {attr.value.data}")
 
 
+def require_power_of_two(op: TileOp, *names: str) -> None:
+    """Integer attributes are powers of two, where they are given; VerifyException."""
+    for name in names:
+        attr = op.properties.get(name)
+        if isinstance(attr, IntegerAttr) and (attr.value.data <= 0 or attr.value.data.bit_count() != 1):
+            raise VerifyException(f"expects {name} to be a power of two, but got {attr.value.data}")
+
+
 def require_yields(op: TileOp, expected: Sequence[Attribute]) -> None:
     """Every region that is not empty yields values of these types; VerifyException."""
     for region in op.regions:

@@ -4,14 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
     DictionaryAttr,
     FunctionType,
     IntegerAttr,
-    IntegerType,
     ModuleOp,
     StringAttr,
     SymbolRefAttr,
@@ -37,18 +36,26 @@ from xdsl.utils.exceptions import VerifyException
 from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
 from libtile.dialects.effect_traits import Observable
 from libtile.dialects.nv_tileaa.attributes import ComputeCapabilityAttr, KernelSpecAttr
-from libtile.dialects.nv_tileaa.contracts import NAMED_BARRIERS, require_at_least, require_at_most, require_yields
+from libtile.dialects.nv_tileaa.contracts import (
+    NAMED_BARRIERS,
+    require_at_least,
+    require_at_most,
+    require_power_of_two,
+    require_yields,
+)
+from libtile.dialects.nv_tileaa.element_types import is_index
 from libtile.dialects.nv_tileaa.function_text import parse_function, print_function
 from libtile.dialects.nv_tileaa.terminators import (
     FUNC,
     RETURN,
     check_agent_entries,
     check_region_ends,
+    require_agents,
     require_parent_function,
 )
 from libtile.dialects.nv_tileaa.types import ProgramIdType
 from libtile.ir.places import walk
-from libtile.ir.tile_form import TileOp, element_of, tile_op, type_text
+from libtile.ir.tile_form import TileOp, element_of, integer_of, shape_of, tile_op, type_text
 
 if TYPE_CHECKING:
     from xdsl.parser import Parser
@@ -200,7 +207,7 @@ class CallOp(TileOp):
 
 @tile_op
 class GlobalOp(TileOp):
-    """Memory of the module with initial values; `constant` when no kernel writes it."""
+    """Memory of the module with initial values; `constant` when no kernel writes it. An `alignment` of 0 is none."""
 
     name = "nv_tileaa.global"
     sym_name = prop_def(StringAttr)
@@ -209,6 +216,10 @@ class GlobalOp(TileOp):
     constant = opt_prop_def(UnitAttr)
     sym_visibility = opt_prop_def(StringAttr)
     traits = traits_def(SymbolOpInterface())
+
+    def check(self) -> None:
+        if integer_of(self.alignment, 0):
+            require_power_of_two(self, "alignment")
 
 
 @tile_op
@@ -227,6 +238,9 @@ class LaunchFuncOp(TileOp):
         callee = require_symbol(self, self.kernel, FUNC)
         if not isinstance(callee, FuncOp) or not callee.is_entry:
             raise VerifyException(f"'{self.kernel.root_reference.data}' is no kernel: only kernels are launched")
+        for size in (self.grid_x, self.grid_y, self.grid_z):
+            if shape_of(size.type) or not is_index(element_of(size.type)):
+                raise VerifyException(f"expects the sizes of the grid to be numbers, but got {type_text(size.type)}")
         given, inputs = [v.type for v in self.arguments], list(callee.function_type.inputs.data)
         if given != inputs:
             shown = [f"({', '.join(map(type_text, types))})" for types in (inputs, given)]
@@ -288,6 +302,7 @@ class ExecuteOp(Resources):
         require_at_least(self, 0, *RESOURCES)
         require_at_most(self, NAMED_BARRIERS, "named_barriers")
         check_agent_entries(self, "agent_warps", "agent_registers")
+        require_agents(self)
         if not self.results:
             require_yields(self, [])
 
@@ -309,6 +324,8 @@ class InjectIrOp(TileOp):
 class GridQuery(TileOp):
     """Base: a number about the grid along `axis` (0, 1 or 2)."""
 
+    GIVES_PROGRAM: ClassVar[bool] = False
+    """Whether the result may be a program of the grid."""
     result = result_def()
     axis = prop_def(IntegerAttr)
     traits = traits_def(Pure())
@@ -317,7 +334,9 @@ class GridQuery(TileOp):
         if not 0 <= self.axis.value.data <= 2:
             raise VerifyException(f"expects axis in range 0 to 2, but got {self.axis.value.data}")
         element = element_of(self.result.type)
-        if not isinstance(element, IntegerType | ProgramIdType) and element.name != "index":
+        if isinstance(element, ProgramIdType) and not self.GIVES_PROGRAM:
+            raise VerifyException(f"expects an integer as result, but got {type_text(element)}")
+        if not isinstance(element, ProgramIdType) and not is_index(element):
             raise VerifyException(f"expects an integer or a program_id as result, but got {type_text(element)}")
 
 
@@ -326,6 +345,7 @@ class GetProgramIdOp(GridQuery):
     """The index along `axis` of this program, or of another one, in the grid; as a program_id the program itself."""
 
     name = "nv_tileaa.get_program_id"
+    GIVES_PROGRAM: ClassVar[bool] = True
     program = opt_operand_def()
 
     def check(self) -> None:
@@ -354,7 +374,7 @@ class GetCtaRankOp(TileOp):
 
     def check(self) -> None:
         element = element_of(self.result.type)
-        if not isinstance(element, IntegerType) and element.name != "index":
+        if not is_index(element):
             raise VerifyException(f"expects an integer as result, but got {type_text(element)}")
 
 

@@ -5,8 +5,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, IntegerAttr, StringAttr, SymbolRefAttr, UnitAttr
-from xdsl.ir import Attribute
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DenseArrayBase,
+    IntegerAttr,
+    IntegerType,
+    StringAttr,
+    SymbolRefAttr,
+    UnitAttr,
+)
+from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     operand_def,
@@ -21,14 +29,16 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
+from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
 from libtile.dialects.effect_traits import PureIfSaid
 from libtile.dialects.interfaces import Partial
 from libtile.dialects.nv_tileaa.attributes import ConvParamsAttr, RoundingModeAttr
-from libtile.dialects.nv_tileaa.element_types import BLOCK_SCALED, bit_width, is_float, is_integer
+from libtile.dialects.nv_tileaa.element_types import BLOCK_SCALED, bit_width, is_float, is_index, is_integer
 from libtile.dialects.nv_tileaa.shapes import Unary, integers_of
 from libtile.dialects.nv_tileaa.target import lacks_block_scaling
-from libtile.dialects.nv_tileaa.types import MemRefType, PtrType, TiledViewType
+from libtile.dialects.nv_tileaa.types import GLOBAL, MemRefType, PtrType, TiledViewType
 from libtile.ir.tile_form import TileOp, element_of, shape_of, tile_op, type_text
+from libtile.numerics.elements import POINTER_BITS
 
 
 def _require_same_shape(op: TileOp) -> None:
@@ -66,6 +76,11 @@ class AddPtrOp(TileOp):
             )
 
 
+def _is_address(element: Attribute) -> bool:
+    """Whether integers of a type hold the bits of a pointer."""
+    return isinstance(element, IntegerType) and element.width.data == POINTER_BITS
+
+
 @tile_op
 class IntToPtrOp(Unary):
     """64-bit integers as addresses."""
@@ -74,8 +89,11 @@ class IntToPtrOp(Unary):
 
     def check(self) -> None:
         _require_same_shape(self)
-        if not is_integer(element_of(self.source.type)) or not isinstance(element_of(self.result.type), PtrType):
-            raise VerifyException("expects integers as source and pointers as result")
+        if not _is_address(element_of(self.source.type)) or not isinstance(element_of(self.result.type), PtrType):
+            raise VerifyException(
+                f"expects integers of {POINTER_BITS} bits as source and pointers as result, but got "
+                f"{type_text(self.source.type)} vs {type_text(self.result.type)}"
+            )
 
 
 @tile_op
@@ -86,8 +104,11 @@ class PtrToIntOp(Unary):
 
     def check(self) -> None:
         _require_same_shape(self)
-        if not isinstance(element_of(self.source.type), PtrType) or not is_integer(element_of(self.result.type)):
-            raise VerifyException("expects pointers as source and integers as result")
+        if not isinstance(element_of(self.source.type), PtrType) or not _is_address(element_of(self.result.type)):
+            raise VerifyException(
+                f"expects pointers as source and integers of {POINTER_BITS} bits as result, but got "
+                f"{type_text(self.source.type)} vs {type_text(self.result.type)}"
+            )
 
 
 @tile_op
@@ -102,8 +123,14 @@ class BitcastOp(Unary):
 
     def check(self) -> None:
         source, result = element_of(self.source.type), element_of(self.result.type)
+        for element in (source, result):  # an index has bits, but not for a program to see
+            if not isinstance(element, IntegerType | PtrType) and not is_float(element):
+                raise VerifyException(f"expects numbers or pointers, but got {type_text(element)}")
         if isinstance(source, PtrType) and isinstance(result, PtrType) and source.space != result.space:
             raise VerifyException("expects source and result to have the same address space")
+        for value in self.packed_values:
+            if len(shape_of(value.type)) != 1:
+                raise VerifyException(f"expects packed elements in tiles of rank 1, but got {type_text(value.type)}")
         widths = [bit_width(t) * _count(v) for t, v in ((source, self.source.type), (result, self.result.type))]
         if self.packed is None:
             _require_same_shape(self)
@@ -111,6 +138,11 @@ class BitcastOp(Unary):
             raise VerifyException(
                 f"expects source and result of the same width, but got {widths[0]} vs {widths[1]} bits"
             )
+
+    @property
+    def packed_values(self) -> tuple[SSAValue, ...]:
+        """The values whose elements lie one behind the other without gaps; none unless the op is `packed`."""
+        return () if self.packed is None else (self.source, self.result)
 
 
 def _count(type_: Attribute) -> int:
@@ -292,6 +324,11 @@ class MakeMemRefOp(TileOp):
             raise VerifyException(
                 f"expects the result to keep the base's element type and address space, but got {base} vs {result}"
             )
+        for value in (*self.group("offset"), *self.sizes, *self.strides):
+            if shape_of(value.type) or not is_index(element_of(value.type)):
+                raise VerifyException(
+                    f"expects offset, sizes and strides to be numbers, but got {type_text(value.type)}"
+                )
         for what, given, needed in (
             ("sizes", self.sizes, result.dynamic_sizes),
             ("strides", self.strides, result.dynamic_strides),
@@ -342,6 +379,8 @@ class TileBlocking(Unary):
         if result.source != self.source.type or result.shape != integers_of(self.tile_sizes):
             raise VerifyException("expects the result to view the source in tiles of tileSizes")
         tiling, rank = result.layout, len(result.shape)
+        if rank > result.rank:
+            raise VerifyException(f"expects tiles of at most {result.rank} dimensions, but got {rank}")
         mapped, steps, sparse = tiling.dim_map, tiling.traversal_strides, tiling.sparse_dim
         if mapped is not None and (len(mapped) != rank or len(set(mapped) & set(range(result.rank))) != rank):
             raise VerifyException(f"expects a dim_map of {rank} dimensions of the source, but got {list(mapped)}")
@@ -380,8 +419,7 @@ class ConvTileOp(TileBlocking):
         self.check_blocking()
         if any(not 1 <= size <= 3 for size in integers_of(self.filter_sizes)):
             raise VerifyException("expects filter size must be in range 1 to 3")
-        if not self.conv_params.is_consistent:
-            raise VerifyException("expects conv params size matched with each other")
+        self.conv_params.check()
         channel = self.channel_axis.value.data
         group = next((g for g in self.groups if channel in g), None)
         if group is None:
@@ -420,6 +458,8 @@ class GetDimSizeOp(Unary):
         rank = source.rank if isinstance(source, MemRefType | TiledViewType) else len(shape_of(source))
         if not 0 <= self.dim.value.data < rank:
             raise VerifyException(f"expects dim in range 0 to {rank - 1}, but got {self.dim.value.data}")
+        if shape_of(self.result.type) or not is_index(element_of(self.result.type)):
+            raise VerifyException(f"expects a number as result, but got {type_text(self.result.type)}")
 
 
 @tile_op
@@ -434,6 +474,14 @@ class GetGlobalOp(TileOp):
     def check(self) -> None:
         from libtile.dialects.nv_tileaa.functions import require_symbol
 
-        require_symbol(self, self.global_name, "nv_tileaa.global")
-        if not isinstance(element_of(self.result.type), PtrType):
+        found = require_symbol(self, self.global_name, "nv_tileaa.global")
+        pointer = element_of(self.result.type)
+        if not isinstance(pointer, PtrType) or shape_of(self.result.type):
             raise VerifyException(f"expects a pointer as result, but got {type_text(self.result.type)}")
+        value = found.properties.get("value")
+        held = value.type.element_type if isinstance(value, DenseElementsAttr) else None
+        if pointer.space != GLOBAL or pointer.pointee != held:
+            raise VerifyException(
+                f"expects a pointer to {type_text(held) if held is not None else 'elements'} in global memory, but got "
+                f"{type_text(pointer)}"
+            )

@@ -30,9 +30,21 @@ def check_agent_entries(op: TileOp, *names: str) -> None:
     """Attributes with an entry for each agent have as many as there are regions; VerifyException."""
     for name in names:
         entries = op.properties.get(name)
-        if isinstance(entries, ArrayAttr) and len(entries.data) != len(op.regions):
+        if not isinstance(entries, ArrayAttr):
+            continue
+        if len(entries.data) != len(op.regions):
             raise VerifyException(f"expects {len(op.regions)} entries in {name}, but got {len(entries.data)}")
+        if not all(isinstance(entry, IntegerAttr) for entry in entries.data):
+            raise VerifyException(f"expects integers in {name}, but got {entries}")
     _check_agents(op)
+
+
+def require_agents(op: TileOp) -> None:
+    """There is a region at least, and each of them has one block; VerifyException."""
+    if not op.regions:
+        raise VerifyException("expects one agent at least")
+    for number in range(len(op.regions)):
+        only_block(op, number)
 
 
 MAX_WARPS = 32

@@ -132,8 +132,9 @@ class AssumeOp(TileOp):
         if self.value.type != self.result.type:
             raise VerifyException("expects value and result to have the same type")
         for predicate in self.predicates.data:
-            if isinstance(predicate, PredicateAttr):
-                predicate.check(self.value.type)
+            if not isinstance(predicate, PredicateAttr):
+                raise VerifyException(f"expects predicates, but got {predicate}")
+            predicate.check(self.value.type)
 
 
 @tile_op

@@ -34,6 +34,7 @@ from libtile.dialects.nv_tileaa.terminators import (
     check_agent_entries,
     check_region_ends,
     only_block,
+    require_agents,
     require_parent_function,
 )
 from libtile.dialects.nv_tileas.iterator_rules import check_own_iterator, roots
@@ -459,6 +460,7 @@ class AgentSwitchOp(TileOp):
     def check(self) -> None:
         check_region_ends(self, PIPELINE_YIELD)
         check_agent_entries(self, "agent_ids", "agent_warps", "agent_registers", "agent_elected")
+        require_agents(self)
         require_yields(self, [])
 
     @property

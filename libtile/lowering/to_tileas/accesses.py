@@ -62,12 +62,20 @@ def _pointee(type_: Attribute) -> Attribute:
     return type_.element_type.pointee
 
 
+def _pointer_facts(op: Access) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """For each dimension of a tile of pointers how many neighbours are known to lie side by side, as a power of two,
+    and a divisor in bytes of where such a run starts, 1 where none is said."""
+    contiguity, divisibility = numbers(op, "contiguity"), numbers(op, "divisibility")
+    runs = tuple(1 << (max(count, 1).bit_length() - 1) for count in contiguity)
+    return runs, divisibility or (1,) * len(runs)
+
+
 def _pointer_access(op: Access) -> tuple[tuple[int, ...], int, int]:
     """(shape, fastest dimension, elements at once) of an access by pointers."""
     base = op.accessed.type
     assert isinstance(base, TensorType)
     shape = tuple(base.get_shape())
-    contiguity, divisibility = numbers(op, "contiguity"), numbers(op, "divisibility")
+    contiguity, divisibility = _pointer_facts(op)
     size = element_bytes(_pointee(base))
     mask = numbers(op, "mask_constancy")
     best = (1, len(shape) - 1)
@@ -93,9 +101,9 @@ def pointer_vector(op: Access) -> tuple[Vector, str]:
 
     pointee = _pointee(op.accessed.type)
     element = "ptr" if isinstance(pointee, PtrType) else NUMBER_NAMES[pointee]
-    contiguity, mask = numbers(op, "contiguity"), numbers(op, "mask_constancy")
+    (contiguity, divisibility), mask = _pointer_facts(op), numbers(op, "mask_constancy")
     ones = (1,) * len(contiguity)
-    pointers = Fact(numbers(op, "divisibility"), contiguity, ones)
+    pointers = Fact(divisibility, contiguity, ones)
     return vector_from_facts(pointers, Fact(ones, ones, mask) if mask else None, element), element
 
 

@@ -35,3 +35,10 @@ nv_tileaa.func @order(%v: tile<4xf32>) {
   %a = nv_tileaa.negf %v : tile<4xf32> -> tile<4xf32>
   nv_tileaa.return
 }
+
+// -----
+
+// expected-error @+1 {{parameter 'num_warps' of a kernel_spec is there twice}}
+nv_tileaa.func @two_numbers_of_warps() attributes {kernel_spec = #nv_tileaa.kernel_spec<entry, num_warps=4, num_warps=8>} {
+  nv_tileaa.return
+}
