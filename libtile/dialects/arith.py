@@ -43,6 +43,7 @@ from libtile.dialects.interfaces import DividesBy, Folds, MayExcludeOverflow, Pa
 from libtile.ir.data_field import data_definition
 from libtile.ir.deferred_op import DeferredOp
 from libtile.ir.plain_class import PlainClass
+from libtile.ir.tile_form import element_of
 
 if TYPE_CHECKING:
     from xdsl.parser import AttrParser, Parser
@@ -404,7 +405,7 @@ class _ComparisonOp(ElementwiseOp):
         super().verify_()
         kind = self.name.partition(".")[2]
         lhs, rhs, result = self.lhs.type, self.rhs.type, self.result.type
-        if lhs != rhs or isinstance(_element(lhs), IntegerType | IndexType) != self.INTEGERS:
+        if lhs != rhs or isinstance(element_of(lhs), IntegerType | IndexType) != self.INTEGERS:
             wanted = "integers" if self.INTEGERS else "floats"
             raise VerifyException(f"expects operands of {kind} to be {wanted} of one type, but got {lhs} and {rhs}")
         if result != like(lhs, i1):
@@ -503,11 +504,6 @@ class SelectOp(ElementwiseOp):
         printer.print_attribute(self.result.type)
 
 
-def _element(type_: Attribute) -> Attribute:
-    """The type of a scalar, or of the elements of a tile."""
-    return type_.element_type if isinstance(type_, TensorType) else type_
-
-
 class CastOp(ElementwiseOp):
     """Base: the elements of the operand in another type."""
 
@@ -521,7 +517,7 @@ class CastOp(ElementwiseOp):
 
     def verify_(self) -> None:
         super().verify_()
-        source, result = _element(self.input.type), _element(self.result.type)
+        source, result = element_of(self.input.type), element_of(self.result.type)
         if not self.casts(source, result):
             raise VerifyException(f"expects {self.EXPECTS}, but got {source} and {result}")
 
