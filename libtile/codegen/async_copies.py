@@ -31,11 +31,13 @@ def copy_to_shared_async(
     *,
     dim: int,
     width: int,
+    count: Callable[[int], Value] | None = None,
 ) -> None:
     """Start copying a tile into the buffer at `base` (aligned to 128 bytes), `width` elements at a time along `dim`.
 
     `address` gives the global address of a register's element, `mask` whether it is there at all, which must be the
-    same for a whole group; what is not becomes zero. ValueError when `async_groups` is None.
+    same for a whole group; what is not becomes zero. Of a group only so many of the first elements are copied as
+    `count`, an i32, says if it is given, and the others become zero. ValueError when `async_groups` is None.
     """
     groups = async_groups(shared, layout, element, dim, width)
     if groups is None:
@@ -46,16 +48,20 @@ def copy_to_shared_async(
     with b.when(owner_predicate(b, layout)):
         for group in groups:
             place = to.at(f2.apply(offsets.registers, group[0]))
-            _copy(b, place, address(group[0]), width * size, None if mask is None else mask(group[0]))
+            first, bytes_ = group[0], None
+            if count is not None:
+                bytes_ = b.mul(count(first), integer(I32, size))
+            _copy(b, place, address(first), width * size, None if mask is None else mask(first), bytes_)
 
 
-def _copy(b: KernelBuilder, to: Value, source: Value, size: int, mask: Value | None) -> None:
+def _copy(b: KernelBuilder, to: Value, source: Value, size: int, mask: Value | None, most: Value | None) -> None:
     # Copies of 16 bytes go around the first-level cache: nobody else in the block reads the same bytes.
     name = f"llvm.nvvm.cp.async.{'cg' if size == 16 else 'ca'}.shared.global.{size}"
-    if mask is None:
+    if mask is None and most is None:
         b.call(name, VOID, [to, source])
         return
-    b.call(f"{name}.s", VOID, [to, source, b.select(mask, integer(I32, size), integer(I32, 0))])
+    moved = integer(I32, size) if most is None else most
+    b.call(f"{name}.s", VOID, [to, source, moved if mask is None else b.select(mask, moved, integer(I32, 0))])
 
 
 def commit_copies(b: KernelBuilder) -> None:

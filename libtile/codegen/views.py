@@ -287,6 +287,12 @@ class Places:
             result = both(self.b, result, self._within(register, t))
         return result
 
+    def left(self, register: int, t: int, most: int) -> Value:
+        """How many elements from a register's on lie within the tensor along t, at most so many, as an i32."""
+        b = self.b
+        left = b.call("llvm.usub.sat.i32", I32, [self._limit(t), index_of(b, self.layout, register, t)])
+        return b.call("llvm.umin.i32", I32, [left, integer(I32, most)])
+
     def groups(self) -> list[tuple[int, ...]]:
         """A thread's registers by access."""
         return register_groups(self.layout, self.accesses.dim, self.accesses.count)

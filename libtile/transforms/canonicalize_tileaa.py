@@ -50,6 +50,7 @@ from libtile.transforms.effects import is_dead_when_unused
 from libtile.transforms.greedy import inner_functions_in
 from libtile.transforms.masked_additions import select_addend
 from libtile.transforms.scoped_tokens import drop_order_between_scopes
+from libtile.transforms.single_numbers import load_number
 
 MAX_SWEEPS = 10
 
@@ -318,7 +319,7 @@ PATTERNS: dict[type[TileOp], tuple[Pattern, ...]] = {
     BroadcastOp: _VIEWS,
     ExpandDims: (of_splat,),
     PermuteOp: (of_splat, permute_identity, permute_twice),
-    ExtractOp: (same_type, of_splat),
+    ExtractOp: (same_type, of_splat, load_number),
     ExtractSliceOp: (same_type, of_splat),
     TileasExtractSliceOp: (same_type, of_splat),
     CatOp: (cat_of_splats,),

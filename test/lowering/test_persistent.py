@@ -69,7 +69,7 @@ def test_tiles_without_steps(gpu_name):
 @pytest.mark.parametrize("gpu_name", TARGETS)
 def test_a_loop_over_tiles_that_carries_more_is_not_parted(gpu_name):
     said = specialized(persistent("%r : tile<64x64xf32>"), gpu_name)[1]
-    assert said == "the loop around its loop carries more than tokens"
+    assert said == "what is around its loop carries tiles, or gives some"
 
 
 # -- results in tensor memory -----------------------------------------------------------------------------------------

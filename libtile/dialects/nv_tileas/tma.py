@@ -232,6 +232,8 @@ class TiledLoadOp(ThreadCopy):
     layout = opt_prop_def(LayoutAttr)
     masked = opt_prop_def(DenseArrayBase)
     """As of `nv_tileas.tiled_load`."""
+    cut = opt_prop_def(UnitAttr)
+    """The tensor's end may lie within what one copy moves, whose elements behind it become zeros."""
 
     def check(self) -> None:
         pointee, buffer = pointee_of(self.view.type), self.buffer.type

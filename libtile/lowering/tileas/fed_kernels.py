@@ -12,6 +12,8 @@ in while this one is stored.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import reduce
+from operator import or_
 
 from xdsl.dialects.builtin import TensorType, UnitAttr
 from xdsl.ir import Block, Operation, Region, SSAValue
@@ -27,7 +29,7 @@ from libtile.dialects.nv_tileas.products import ScaledDotOp
 from libtile.ir.places import walk
 from libtile.layouts import REGISTER
 from libtile.layouts.shared_access import PIECE_BYTES
-from libtile.lowering.tileas import persistent, staging
+from libtile.lowering.tileas import nests, staging
 from libtile.lowering.tileas.ahead import loads_a_number
 from libtile.lowering.tileas.cleanup import drop_unused, is_pure
 from libtile.lowering.tileas.consumers import PRODUCER_WARPS, consumer_registers
@@ -209,7 +211,7 @@ class FedKernel:
         """Stages that there are room for beside what a loop over tiles stores or exchanges, which never drains them.
         Unfit where there are too few."""
         gone = {op for load in self._loaded for v in load.results[:1] for op in conversions(v)}
-        kept = staging.kept_beside(self.function, outer, gone, MAX_BOX)
+        kept = staging.kept_beside(self.function, outer.body.block, gone, MAX_BOX)
         exchanges = Exchanges(self.function)
         kept += [exchanges.bytes(self._loaded, (), PIECE_BYTES // n) for n in (1, 2, 4, 8, 16)]
         found = (self._stages_in(limit - n, most) for n in kept)
@@ -284,8 +286,8 @@ class FedKernel:
         if self.outer is None:
             copies(at, starts, {})
         else:
-            each = {op for loop in self.loops for op in loop.each}
-            persistent.repeat(at, self.outer, [op for op in self.outer.body.block.ops if op in each], starts, copies)
+            each = reduce(or_, (loop.each for loop in self.loops))
+            nests.repeat(at, self.outer, self.loops[0].loop, each, starts, copies)
         at.add(PipelineYieldOp.make())
 
     def _consume(self, at: Inserter, switch: Operation) -> None:

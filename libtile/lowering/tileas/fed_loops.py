@@ -48,12 +48,13 @@ from libtile.dialects.nv_tileas.types import (
 )
 from libtile.ir.tile_form import erase
 from libtile.layouts import WARP, LinearLayout
-from libtile.lowering.tileas import persistent
+from libtile.lowering.tileas import nests
 from libtile.lowering.tileas.ahead import computed_ahead
 from libtile.lowering.tileas.cleanup import is_pure
 from libtile.lowering.tileas.counted_loops import known_trips
 from libtile.lowering.tileas.depth_slices import slices_of
 from libtile.lowering.tileas.materialize import Inserter, carry_more, read_types, take_over
+from libtile.lowering.tileas.nests import Needed
 from libtile.lowering.tileas.schedule import (
     RENAMING,
     Load,
@@ -136,12 +137,12 @@ class FedLoop:
 
     # -- what fits --------------------------------------------------------------------------------------------------
 
-    def _for_each_tile(self, loads: Sequence[TiledLoadOp]) -> list[Operation]:
+    def _for_each_tile(self, loads: Sequence[TiledLoadOp]) -> Needed:
         """What a producer computes for each tile of a loop over tiles; nothing without one."""
         if self.outer is None:
-            return []
+            return Needed()
         users = [*self.ahead.ops, *self.ahead.updates, *loads]
-        return persistent.needed(self.outer, self.loop, users, [self.loop.iter_args[n] for n in self.ahead.carried])
+        return nests.needed(self.outer, self.loop, users, [self.loop.iter_args[n] for n in self.ahead.carried])
 
     def _tile(self, load: TiledLoadOp) -> TmaOperand:
         what = name(load)
@@ -192,7 +193,7 @@ class FedLoop:
         loop = self.loop
         work: list[SSAValue] = [loop.lb, loop.ub, loop.step]
         work += [loop.iter_args[n] for n in self.ahead.carried]
-        work += [v for op in (*self.ahead.ops, *self.ahead.updates, *self.each) for v in op.operands]
+        work += [v for op in (*self.ahead.ops, *self.ahead.updates, *self.each.ops) for v in op.operands]
         if self.outer is not None:
             work += [self.outer.lb, self.outer.ub, self.outer.step]
         for tile in self.tiles:

@@ -38,7 +38,7 @@ from libtile.dialects.nv_tileas.types import (
 from libtile.ir.places import walk
 from libtile.ir.tile_form import shape_of, stored_element
 from libtile.layouts.shared_access import PIECE_BYTES
-from libtile.lowering.tileas import persistent, staging
+from libtile.lowering.tileas import nests, persistent, staging
 from libtile.lowering.tileas.ahead import Ahead, computed_ahead, is_inside, values_ahead
 from libtile.lowering.tileas.cleanup import is_pure
 from libtile.lowering.tileas.cluster_pipelines import ALIGNMENT
@@ -46,6 +46,7 @@ from libtile.lowering.tileas.counted_loops import known_trips
 from libtile.lowering.tileas.feeds import TRANSPOSERS, Feed, Feeds, copied_tiles, filled_in_order
 from libtile.lowering.tileas.made_operands import MadeOperand, made_operand
 from libtile.lowering.tileas.materialize import Inserter
+from libtile.lowering.tileas.nests import Needed
 from libtile.lowering.tileas.operand_paths import OperandPath, operand_path
 from libtile.lowering.tileas.remade import Remade
 from libtile.lowering.tileas.schedule import stages_wanted
@@ -87,7 +88,7 @@ class FedSteps:
 
     def __init__(self, function: FuncOp, gpu: Target, loop: scf.ForOp):
         self.function, self.gpu, self.loop, self.body = function, gpu, loop, loop.body.block
-        self.outer = persistent.outer_loop(function, loop)
+        self.outer = nests.outermost(function, loop)
         self.turns = known_trips(loop)
         # What one thread issues has nothing to overlap with in one turn, but is the wider instruction.
         if self.turns is not None and self.turns < (1 if gpu.has("tcgen05") else 2):
@@ -122,9 +123,9 @@ class FedSteps:
             raise reason from None
 
     def _hold(self, held: Sequence[TmaOperand | MadeOperand]) -> None:
-        """Have stages hold such tiles. Unfit where TMA copies none of them."""
+        """Have stages hold such tiles. Unfit where TMA copies none of them, nor makers all of them asynchronously."""
         self.held, self.operands = list(held), copied_tiles(held)
-        if not self.operands:
+        if not self.operands and not all(operand.copied for operand in self.made):
             raise Unfit("TMA copies nothing to its loop")
 
     @property
@@ -139,20 +140,20 @@ class FedSteps:
         if ahead is None:
             raise Unfit("an operand depends on what the loop computes")
         self.given_ahead = ahead
-        self.given_tiles: list[Operation] = []
+        self.given_tiles = Needed()
         if self.outer is not None and self.made:
             initial = [self.loop.iter_args[n] for n in ahead.carried]
             users = [*ahead.ops, *ahead.updates]
-            self.given_tiles = persistent.needed(self.outer, self.loop, users, [*initial, *self._outside(given)])
+            self.given_tiles = nests.needed(self.outer, self.loop, users, [*initial, *self._outside(given)])
         found = computed_ahead([o.load for o in self.operands], self.body, loads=True)
         if found is None:
             raise Unfit("an address depends on what the loop computes")
         self.ahead = found
-        self.tiles: list[Operation] = []
+        self.tiles = Needed()
         if self.outer is not None:
             users = [*found.ops, *found.updates, *(o.load for o in self.operands)]
             initial = [self.loop.iter_args[n] for n in found.carried]
-            self.tiles = persistent.needed(self.outer, self.loop, users, initial)
+            self.tiles = nests.needed(self.outer, self.loop, users, initial)
         return found
 
     def _outside(self, values: Iterable[SSAValue]) -> list[SSAValue]:
@@ -174,10 +175,14 @@ class FedSteps:
             if op not in done and not (is_pure(op) and _goes_with_the_loads(op)):
                 raise Unfit(f"the loop holds '{op.name}' as well")
 
+    def wanted(self, most: int) -> int:
+        """How many stages hints of the loads' latency ask for, at most so many."""
+        return max((stages_wanted(o.load, most) for o in self.operands), default=most)
+
     def stages(self, most: int, kept: Sequence[int]) -> int:
         """As many stages as there is room for, and as hints of the loads' latency ask for, at most so many; `kept` are
         the bytes of shared memory that they may leave for what is behind the loop."""
-        most = 1 if self.turns == 1 else max(stages_wanted(o.load, most) for o in self.operands)
+        most = 1 if self.turns == 1 else self.wanted(most)
         each = PipelineType(1, self.types, 1, MBARRIER)
         free = [block_bytes(self.gpu, self.function.kernel_spec) - n for n in kept]
         found = [min(n // pipeline_bytes(each, ALIGNMENT), most) for n in free]
@@ -194,8 +199,7 @@ class FedSteps:
         if feeds.raw is None:
             feeds.read.stages = self.stages(most, kept)
         else:
-            most = max(stages_wanted(o.load, most) for o in self.operands)
-            feeds.set_stages(block_bytes(self.gpu, self.function.kernel_spec) - min(kept), most)
+            feeds.set_stages(block_bytes(self.gpu, self.function.kernel_spec) - min(kept), self.wanted(most))
         return feeds
 
     def kept(self, rows: int) -> list[int]:
@@ -203,7 +207,8 @@ class FedSteps:
         rows of an instruction."""
         if self.outer is None:
             return [PIECE_BYTES]
-        return staging.kept_beside(self.function, self.outer, [*walk(self.loop)], rows)
+        assert self.loop.parent is not None
+        return staging.kept_beside(self.function, self.loop.parent, [*walk(self.loop)], rows)
 
     # -- the producer -----------------------------------------------------------------------------------------------
 
@@ -255,8 +260,8 @@ class FedSteps:
         if self.outer is None:
             self.makes(at, feeds, starts, {})
         else:
-            persistent.repeat(
-                at, self.outer, self.given_tiles, starts,
+            nests.repeat(
+                at, self.outer, self.loop, self.given_tiles, starts,
                 lambda inner, places, values: self.makes(inner, feeds, places, values),
             )  # fmt: skip
         at.add(PipelineYieldOp.make())
@@ -307,8 +312,8 @@ class FedSteps:
         if self.outer is None:
             self.copies(at, feeds, descriptors, starts, {})
         else:
-            persistent.repeat(
-                at, self.outer, self.tiles, starts,
+            nests.repeat(
+                at, self.outer, self.loop, self.tiles, starts,
                 lambda inner, places, values: self.copies(inner, feeds, descriptors, places, values),
             )  # fmt: skip
         at.add(PipelineYieldOp.make())

@@ -27,6 +27,7 @@ from libtile.atoms import tcgen05, wgmma
 from libtile.atoms.cp_async import operand_shared_layout
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES
 from libtile.dialects.nv_tileaa.functions import FuncOp
+from libtile.dialects.nv_tileaa.pointers import BlockTileOp
 from libtile.dialects.nv_tileaa.shapes import BroadcastOp
 from libtile.dialects.nv_tileaa.tokens import CreateMemTokenOp
 from libtile.dialects.nv_tileaa.types import MemTokenType
@@ -38,9 +39,10 @@ from libtile.dialects.nv_tileas.types import BufferType
 from libtile.ir.tile_form import shape_of, stored_element
 from libtile.layouts import LinearLayout
 from libtile.layouts.parts import part_layout
+from libtile.lowering.tileas.access_reasons import is_forbidden
 from libtile.lowering.tileas.ahead import is_unordered
 from libtile.lowering.tileas.cleanup import is_pure
-from libtile.lowering.tileas.maker_layouts import best_way, copied_way
+from libtile.lowering.tileas.maker_layouts import Way, best_way, copied_way
 from libtile.lowering.tileas.remade import Remade, Renaming, corner, sparse_dim, whole, without_conversions
 from libtile.lowering.tileas.result_parts import Part, boxes
 from libtile.lowering.tileas.schedule import Load
@@ -74,6 +76,8 @@ class MadeOperand:
     """The shape of what is made of it at a time."""
     copied: bool
     """Whether it is a tile in memory as it is, which makers' threads copy and never have."""
+    cut: bool
+    """Whether the tensor's end may lie within what is copied at once."""
     tiles: tuple[TmaOperand, ...]
     """What TMA copies for it, in each step."""
     ops: frozenset[Operation]
@@ -86,7 +90,7 @@ class MadeOperand:
         if self.copied:
             load = without_conversions(self.value).owner
             assert isinstance(load, TiledLoadOp | LoadOp)
-            remade.copy(load, self.layout, to)
+            remade.copy(load, self.layout, to, cut=self.cut)
             return
         layout = part_layout(self.layout, self.part)
         for first in boxes(self.type.shape, self.part):
@@ -110,7 +114,6 @@ def made_operand(
         raise Unfit(what + "is no matrix")
     found = _Traced(what, body)
     found.follow(value)
-    tiles = tuple(_copied(function, what, found.loads, prod(shape)))
     if not found.loads:
         raise Unfit(what + "is computed of no tile that is loaded in each step")
     spec = function.kernel_spec
@@ -122,14 +125,33 @@ def made_operand(
         made = BufferType(shape, element, "shared", LayoutAttr(shared))
         if not isinstance(_read_by(gpu, atom, side, made), str):
             types.append(made)
+    best = _copied_whole(gpu, value, types)
+    copied = cut = best is not None
+    tiles = () if copied else tuple(_copied(function, what, found.loads, prod(shape)))
+    if not tiles and best is None:
+        best = copied_way(gpu, value, types)
+        copied = best is not None
     buffers: dict[Operation, BufferType] = {tile.load: tile.type for tile in tiles}
-    best = None if tiles else copied_way(gpu, value, types)
-    copied = best is not None
     if best is None:
         best = best_way(gpu, value, types, buffers, body, registers)
     if best is None:
         raise Unfit(what + "is computed by ops that cannot be laid out for warps that make it")
-    return MadeOperand(value, *best, copied, tiles, frozenset(found.ops), tuple(dict.fromkeys(found.given)))
+    return MadeOperand(value, *best, copied, cut, tiles, frozenset(found.ops), tuple(dict.fromkeys(found.given)))
+
+
+def _copied_whole(gpu: Target, value: SSAValue, types: Sequence[BufferType]) -> Way | None:
+    """How makers copy a tile as it is through a view that is made in a loop or branch around, by as much as a copy of a
+    thread has. None for another one: of a view that is made before TMA may copy more than its tiles."""
+    load = value.owner
+    if not isinstance(load, TiledLoadOp) or is_forbidden(load) or not is_unordered(load):
+        return None
+    view = load.accessed.owner
+    if not isinstance(view, BlockTileOp) or sparse_dim(load) is not None:
+        return None
+    made = view.source.owner
+    if not isinstance(made, Operation) or isinstance(made.parent_op(), FuncOp):
+        return None
+    return copied_way(gpu, value, types, cut=True)
 
 
 def _copied(function: FuncOp, what: str, loads: Sequence[Load], elements: int) -> Iterator[TmaOperand]:

@@ -74,9 +74,10 @@ def best_way(
     return None if found is None else found[1]
 
 
-def copied_way(gpu: Target, value: SSAValue, types: Sequence[BufferType]) -> Way | None:
+def copied_way(gpu: Target, value: SSAValue, types: Sequence[BufferType], *, cut: bool = False) -> Way | None:
     """The cheapest way of a tile that is loaded, for copies of threads that never have it in registers. None for
-    another one, and where it is not known that there are such copies."""
+    another one, and where it is not known that there are such copies. They are as wide as copies can be where the
+    tensor's end may `cut` them."""
     load = value.owner
     if not isinstance(load, TiledLoadOp | LoadOp) or not gpu.has("cp_async"):
         return None
@@ -86,12 +87,12 @@ def copied_way(gpu: Target, value: SSAValue, types: Sequence[BufferType]) -> Way
     for made in types:
         for layout in _layouts(made.shape, VECTOR_BYTES):
             cost = _cost(gpu, value, layout, made, {}, leading)
-            if cost is not None and (best is None or cost < best[0]) and _is_copied(load, layout, made):
+            if cost is not None and (best is None or cost < best[0]) and _is_copied(load, layout, made, cut):
                 best = cost, (made, layout, made.shape)
     return None if best is None else best[1]
 
 
-def _is_copied(load: Load, layout: LinearLayout, made: BufferType) -> bool:
+def _is_copied(load: Load, layout: LinearLayout, made: BufferType, cut: bool) -> bool:
     """Whether threads copy all that a load gives, in a layout, to a buffer by asynchronous copies."""
     assert made.layout is not None
     if isinstance(load, LoadOp):
@@ -100,9 +101,12 @@ def _is_copied(load: Load, layout: LinearLayout, made: BufferType) -> bool:
     view = view_access(load)
     if view is None or (dim := view.contiguous) is None:
         return False
-    width = copy_width(made.layout.layout, layout, view.element, dim, view.width(layout))
+    most = view.cut_width(layout) if cut else view.width(layout)
+    width = copy_width(made.layout.layout, layout, view.element, dim, most)
     # Numbers of rows are in the layout that is given, which is that of the copies only if none is for wider ones.
-    return width is not None and len(register_groups(layout, dim, layout.shape[dim])[0]) <= width
+    if width is None or (cut and width * STORAGE_BYTES[view.element] < VECTOR_BYTES):
+        return False
+    return len(register_groups(layout, dim, layout.shape[dim])[0]) <= width
 
 
 def _part(

@@ -355,9 +355,11 @@ def _is_ordered(load: Load) -> bool:
 
 
 def start_copy(
-    at: Inserter, load: Load, values: dict[SSAValue, SSAValue], buffer: SSAValue, layout: LinearLayout | None = None
-) -> None:
-    """The asynchronous copy for a load, with its operands of another iteration, in a layout (default: the load's)."""
+    at: Inserter, load: Load, values: dict[SSAValue, SSAValue], buffer: SSAValue, layout: LinearLayout | None = None,
+    *, cut: bool = False,
+) -> None:  # fmt: skip
+    """The asynchronous copy for a load, with its operands of another iteration, in a layout (default: the load's). Of
+    one through a view the tensor's end may `cut` what is moved at once."""
 
     def moved(value: SSAValue | None) -> SSAValue | None:
         return None if value is None else values.get(value, value)
@@ -370,7 +372,15 @@ def start_copy(
         indices, moved_in = [values.get(v, v) for v in load.indices], LayoutAttr(layout or layout_of(load.value))
         results = [AsyncTokenType()]
         made = tma.TiledLoadOp.make(
-            source, buffer, indices, token, results=results, atom=atom, layout=moved_in, in_bounds=load.in_bounds
+            source,
+            buffer,
+            indices,
+            token,
+            results=results,
+            atom=atom,
+            layout=moved_in,
+            in_bounds=load.in_bounds,
+            cut=cut,
         )
     made.attributes |= {name: attr for name, attr in load.attributes.items() if name not in made.properties}
     at.add(made, load.location)

@@ -122,10 +122,10 @@ class Remade:
             found = self._made[key] = self._tile(*key)
         return found
 
-    def copy(self, load: Load, layout: LinearLayout, buffer: SSAValue) -> None:
-        """Start copies of what a load gives to a buffer, in a layout."""
+    def copy(self, load: Load, layout: LinearLayout, buffer: SSAValue, *, cut: bool) -> None:
+        """Start copies of what a load gives to a buffer, in a layout; the tensor's end may `cut` one of them."""
         given = {source[0]: self.tile(*source) for source in sources(load, layout, whole(load.value))}
-        start_copy(self.at, load, self.values | given, buffer, layout)
+        start_copy(self.at, load, self.values | given, buffer, layout, cut=cut)
 
     def _tile(self, value: SSAValue, layout: LinearLayout, part: Part) -> SSAValue:
         op, type_ = value.owner, TensorType(element_of(value.type), part.shape, LayoutAttr(layout))

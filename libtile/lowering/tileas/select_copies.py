@@ -185,7 +185,8 @@ class _Selector:
         chosen = NOT_TMA in op.attributes  # by tileas-select-tma-stores
         if self.gpu.has("tma") and not chosen and (reason := tma_reason(op, view, store=store, adds=False)) is not None:
             op.attributes[NOT_TMA] = StringAttr(reason)
-        wide = view.checked(layout, self.max_registers) if "mem_scope" not in op.properties else None
+        once = "mem_scope" in op.properties or _is_cut(op)
+        wide = None if once else view.checked(layout, self.max_registers)
         if wide is None:
             self._by_view(op, view, layout)
             return
@@ -236,7 +237,10 @@ class _Selector:
     def _copied(self, op: Operation, view: ViewAccess, layout: LinearLayout) -> int | None:
         """The elements of one asynchronous copy; None where there is none so narrow."""
         dim, shared = view.contiguous, _buffer(op, operand_group(op, "buffer")[0])
-        return None if dim is None else copy_width(shared, layout, view.element, dim, view.width(layout))
+        if dim is None:
+            return None
+        most = view.cut_width(layout) if _is_cut(op) else view.width(layout)
+        return copy_width(shared, layout, view.element, dim, most)
 
     def _side_by_side(self, layout: LinearLayout, dim: int, width: int, warps: int) -> LinearLayout:
         """The layout to copy in, `width` elements at a time: one in which neighbouring lanes copy what lies side by
@@ -504,3 +508,8 @@ def _as_i64(at: _At, value: SSAValue) -> SSAValue:
     if isinstance(value.type, IntegerType) and value.type.width.data < i64.width.data:
         return at.value(arith.ExtUIOp(value, i64))
     return value
+
+
+def _is_cut(op: Operation) -> bool:
+    """Whether an access is an asynchronous copy that the tensor's end may cut."""
+    return isinstance(op, tma.TiledLoadOp) and op.cut is not None

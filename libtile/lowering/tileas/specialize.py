@@ -10,7 +10,7 @@ For a loop whose only product reads, as they are, two tiles that TMA can copy,
                                        the loop
       producer, a warpgroup more       one thread goes through the loop again, and copies the tiles of each step
 
-Both go through a loop over tiles around that loop as well (`persistent`). A loop with several products, or one that
+Both go through loops and branches around that loop as well (`nests`). A loop with several products, or one that
 adds something computed of each product, is parted by `specialize_chains`, and where results lie in tensor memory a
 third agent issues the products (`tensor_products`). Elsewhere the accumulator has to lie as wgmma wants it, in whole
 rows for each warp. Where a loop stays as it is, `not_specialized` says why on its product.

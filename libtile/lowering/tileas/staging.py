@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from xdsl.dialects.builtin import DenseArrayBase, i64
-from xdsl.ir import Operation
+from xdsl.ir import Block, Operation
 
 from libtile.atoms import tma
 from libtile.atoms.cp_async import operand_shared_layout
@@ -140,11 +140,11 @@ def exchange_bytes(function: FuncOp, without: Collection[Operation]) -> int:
     return found.bytes((), (), PIECE_BYTES) if found.are_any else 0
 
 
-def kept_beside(function: FuncOp, loop: scf.ForOp, gone: Collection[Operation], rows: int) -> list[int]:
-    """Bytes of shared memory that pipelines may leave beside them for what a loop over tiles stores, most first: those
-    of buffers, or of exchanges where threads store. The exchanges of ops that are `gone` then are none."""
+def kept_beside(function: FuncOp, block: Block, gone: Collection[Operation], rows: int) -> list[int]:
+    """Bytes of shared memory that pipelines may leave beside them for what a block in a loop over tiles stores, most
+    first: those of buffers, or of exchanges where threads store. The exchanges of ops that are `gone` then are none."""
     tiles = []
-    for op in loop.body.block.ops:
+    for op in block.ops:
         if isinstance(op, TiledStoreOp):
             try:
                 tiles.append(storable_tile(function, op, rows))

@@ -154,7 +154,7 @@ class StepChain(FedSteps):
         """As many stages for each ring as there is room for beside bridges and what is stored, first for those with the
         fewest. Where there is none for a stage of each, tiles that are alike share a ring."""
         gone = [op for op in walk(self.loop) if isinstance(op, ConvertLayoutOp) and _is_for_products(op)]
-        kept = min(staging.kept_beside(self.function, self.loop, gone, self.products[0].atom.instruction.m))
+        kept = min(staging.kept_beside(self.function, self.body, gone, self.products[0].atom.instruction.m))
         bridges = [bridge.feed.type for bridge in self.bridges.values()]
         free = block_bytes(self.gpu, self.spec) - kept
 

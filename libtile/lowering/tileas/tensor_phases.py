@@ -18,12 +18,13 @@ of its own, by which it is handed on behind the last step.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from functools import partial, reduce
+from operator import or_
 
 from xdsl.dialects.builtin import IntegerAttr, TensorType, i1
 from xdsl.ir import Block, Operation, Region, SSAValue
 
-from libtile.dialects import arith, scf
+from libtile.dialects import arith
 from libtile.dialects.arith import DIVISIONS
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileas.attributes import MmaAtomAttr
@@ -53,7 +54,7 @@ from libtile.dialects.nv_tileas.types import (
 )
 from libtile.ir.places import walk
 from libtile.layouts.shared_access import PIECE_BYTES
-from libtile.lowering.tileas import persistent, staging, tensor_products
+from libtile.lowering.tileas import nests, persistent, staging, tensor_products
 from libtile.lowering.tileas.cleanup import drop_unused, is_pure
 from libtile.lowering.tileas.cluster_pipelines import ALIGNMENT, make_pipelines
 from libtile.lowering.tileas.consumers import check_warps
@@ -62,8 +63,8 @@ from libtile.lowering.tileas.fed_steps import FedProducts
 from libtile.lowering.tileas.feeds import MOST_RAW, Feed, Feeds
 from libtile.lowering.tileas.maker_layouts import MAKERS
 from libtile.lowering.tileas.materialize import Inserter, array_of
+from libtile.lowering.tileas.nests import Needed
 from libtile.lowering.tileas.product_forms import by_loop
-from libtile.lowering.tileas.schedule import stages_wanted
 from libtile.lowering.tileas.shared_memory import block_bytes, rings_bytes
 from libtile.lowering.tileas.tensor_products import AGENT_WARPS, Results, Steps
 from libtile.lowering.tileas.tma_operands import Unfit
@@ -184,7 +185,7 @@ class Phases:
         check_warps(spec)
         self.phases = [Phase(function, gpu, dots) for dots in by_loop(products)]
         self.outer = self.phases[0].outer
-        if any(phase.outer is not self.outer for phase in self.phases):
+        if any(phase.loop.parent is not self.phases[0].loop.parent for phase in self.phases):
             raise Unfit("the kernel's loops with products are not all in one loop over tiles")
         self.results = tensor_products.results_at_a_time([p.shape(n) for p in self.phases for n in p.sums], spec)
         for phase in self.phases:
@@ -219,7 +220,7 @@ class Phases:
         self.feeds_of: dict[Phase, Feeds] = {}
         for phase in self.phases:
             once = phase.turns == 1
-            wanted = 1 if once else max(stages_wanted(o.load, most) for o in phase.operands)
+            wanted = 1 if once else phase.wanted(most)
             ring = next((r for r in self.rings if r.shared and r.feed.types == tuple(phase.types)), None)
             if phase.made:
                 ring = None
@@ -271,13 +272,15 @@ class Phases:
             return [PIECE_BYTES]
         loops = [op for phase in self.phases for op in walk(phase.loop)]
         rows = self.phases[0].products[0].atom.instruction.m
-        return staging.kept_beside(self.function, self.outer, loops, rows)
+        block = self.phases[0].loop.parent
+        assert block is not None
+        return staging.kept_beside(self.function, block, loops, rows)
 
     # -- the new code -----------------------------------------------------------------------------------------------
 
     def make(self) -> None:
         outer, block = self.outer, self.function.body.block
-        start: scf.ForOp = self.phases[0].loop if outer is None else outer
+        start: Operation = self.phases[0].loop if outer is None else outer
         for op in self.moved:
             op.detach()
             block.insert_op_before(op, start)
@@ -285,13 +288,13 @@ class Phases:
         self._make_pipelines(at)
         counts = [None if outer is not None else trips(at, phase.loop) for phase in self.phases]
         producer, issuer, consumer = (Inserter(Block(), None, start.location) for _ in range(3))
-        self._agent(producer, self._filled(), [op for p in self.phases for op in p.tiles], self._copy)
-        bounds = [] if outer is None else [op for p in self.phases for op in persistent.needed(outer, p.loop, (), ())]
+        self._agent(producer, self._filled(), [p.tiles for p in self.phases], self._copy)
+        bounds = [] if outer is None else [nests.needed(outer, p.loop, (), ()) for p in self.phases]
         self._agent(issuer, [*self._filled(), *self._handed()], bounds, partial(self._multiply, counts))
         agents = [consumer, producer, issuer]
         if any(phase.made for phase in self.phases):
             agents.append(Inserter(Block(), None, start.location))
-            self._agent(agents[-1], self._filled(), [op for p in self.phases for op in p.given_tiles], self._make)
+            self._agent(agents[-1], self._filled(), [p.given_tiles for p in self.phases], self._make)
         self._consume(consumer, start, counts)
         warps = [self.spec.num_warps, AGENT_WARPS, AGENT_WARPS, MAKERS]
         switch = AgentSwitchOp.make(
@@ -337,7 +340,7 @@ class Phases:
         """The pipelines between the kernel's warps and the thread that issues products."""
         return [p for phase in self.phases for p in (*(r.pipe for r in phase.results), *phase.pipes)]
 
-    def _agent(self, at: Inserter, pipes: Sequence[SSAValue], needed: Iterable[Operation], turn: Turn) -> None:
+    def _agent(self, at: Inserter, pipes: Sequence[SSAValue], wanted: Iterable[Needed], turn: Turn) -> None:
         """An agent that does its part for one loop after the other, in each iteration of a loop over tiles, if there is
         one; of that it needs what some ops give."""
 
@@ -351,8 +354,8 @@ class Phases:
         if self.outer is None:
             turns(at, starts, {})
         else:
-            wanted = set(needed)
-            persistent.repeat(at, self.outer, [op for op in self.outer.body.block.ops if op in wanted], starts, turns)
+            together = reduce(or_, wanted, Needed())
+            nests.repeat(at, self.outer, self.phases[0].loop, together, starts, turns)
         at.add(PipelineYieldOp.make())
 
     def _copy(self, at: Inserter, number: int, places: Places, values: Values) -> None:
@@ -379,7 +382,7 @@ class Phases:
         phase, count = self.phases[number], counts[number]
         phase.multiply(at, places, trips(at, phase.loop, values) if count is None else count)
 
-    def _consume(self, at: Inserter, start: scf.ForOp, counts: Sequence[SSAValue | None]) -> None:
+    def _consume(self, at: Inserter, start: Operation, counts: Sequence[SSAValue | None]) -> None:
         """The kernel's warps: the program from the first loop, or the one over tiles, on."""
         pipes = self._handed()
         starts = [_start(at, pipe) for pipe in pipes]
@@ -393,7 +396,7 @@ class Phases:
             return [places[pipe] for pipe in pipes]
 
         if self.outer is not None:
-            persistent.consume_tiles(at, self.outer, starts, of_all)
+            nests.carry(at, self.outer, self.phases[0].loop, starts, of_all)
             persistent.move_behind(start, at.block)
             return
         begin = start.next_op

@@ -41,7 +41,7 @@ from libtile.dialects.nv_tileas.tiles import CopyOp
 from libtile.dialects.nv_tileas.types import ConsumerTokenType
 from libtile.ir.tile_form import shape_of
 from libtile.layouts import REGISTER
-from libtile.lowering.tileas import persistent, tensor_products
+from libtile.lowering.tileas import nests, tensor_products
 from libtile.lowering.tileas.ahead import closure
 from libtile.lowering.tileas.cleanup import drop_unused
 from libtile.lowering.tileas.cluster_pipelines import make_pipelines
@@ -159,8 +159,8 @@ class TensorSteps(FedProducts):
             self._all_steps(at, steps, count, starts)
         else:
             assert self.outer is not None
-            persistent.repeat(
-                at, self.outer, persistent.needed(self.outer, self.loop, (), ()), starts,
+            nests.repeat(
+                at, self.outer, self.loop, nests.needed(self.outer, self.loop, (), ()), starts,
                 lambda at, places, values: self._all_steps(at, steps, trips(at, self.loop, values), places),
             )  # fmt: skip
         at.add(PipelineYieldOp.make())

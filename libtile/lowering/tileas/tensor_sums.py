@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from xdsl.ir import SSAValue
 
 from libtile.dialects.nv_tileas.pipeline import IncIterOp
-from libtile.lowering.tileas import persistent, tensor_products
+from libtile.lowering.tileas import nests, persistent, tensor_products
 from libtile.lowering.tileas.counted_loops import trips
 from libtile.lowering.tileas.fed_steps import FedSteps
 from libtile.lowering.tileas.materialize import Inserter
@@ -64,8 +64,8 @@ class Sums:
             assert count is not None
             tensor_products.multiply(at, self.results, self.steps, count, starts)
             return
-        persistent.repeat(
-            at, outer, persistent.needed(outer, loop, (), ()), starts,
+        nests.repeat(
+            at, outer, loop, nests.needed(outer, loop, (), ()), starts,
             lambda at, places, values: tensor_products.multiply(
                 at, self.results, self.steps, trips(at, loop, values), places
             ),

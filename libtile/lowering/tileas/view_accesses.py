@@ -126,6 +126,11 @@ class ViewAccess:
             width = min(width, self.size_divisor(t))
         return len(register_groups(layout, t, width)[0])
 
+    def cut_width(self, layout: LinearLayout) -> int:
+        """Elements per asynchronous copy that the tensor's end may cut: all that are aligned together, and that the
+        layout does not scatter."""
+        return replace(self, inbounds=(True,) * len(self.tile)).width(layout)
+
     def moved_width(self, layout: LinearLayout) -> int:
         """Elements per load or store: of packed elements, two that share a byte go together even if the tensor's end
         may part them."""

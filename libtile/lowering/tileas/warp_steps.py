@@ -23,7 +23,7 @@ from libtile.dialects.nv_tileas.async_products import WaitDotOp
 from libtile.dialects.nv_tileas.attributes import MmaAtomAttr
 from libtile.dialects.nv_tileas.pipeline import AgentSwitchOp, ConsumerReleaseOp, PipelineYieldOp
 from libtile.ir.tile_form import shape_of
-from libtile.lowering.tileas import persistent, promoted
+from libtile.lowering.tileas import nests, persistent, promoted
 from libtile.lowering.tileas.consumers import PRODUCER_WARPS
 from libtile.lowering.tileas.counted_loops import number_type, trips
 from libtile.lowering.tileas.fed_steps import FedSteps
@@ -156,7 +156,7 @@ Run = Callable[[Inserter, SSAValue, SSAValue | None], Ends]
 """Makes all steps, of which there are so many, from a place on."""
 
 
-def consume(at: Inserter, steps: WarpSteps, outer: scf.ForOp | None, run: Run, count: SSAValue | None) -> None:
+def consume(at: Inserter, steps: WarpSteps, outer: Operation | None, run: Run, count: SSAValue | None) -> None:
     """What the kernel's warps do: the steps, for each tile of a loop over tiles if there is one, and what is behind.
     `count` is the number of steps where there is none."""
     loop = steps.loop
@@ -176,7 +176,7 @@ def consume(at: Inserter, steps: WarpSteps, outer: scf.ForOp | None, run: Run, c
     persistent.move_behind(outer, at.block)
 
 
-def transposer(at: Inserter, loop: scf.ForOp, outer: scf.ForOp | None, feeds: Feeds, count: SSAValue | None) -> Block:
+def transposer(at: Inserter, loop: scf.ForOp, outer: Operation | None, feeds: Feeds, count: SSAValue | None) -> Block:
     """The region of the warps that transpose tiles of each step."""
     starts = [feed.start(at) for feed in feeds.of_makers]
 
@@ -187,8 +187,8 @@ def transposer(at: Inserter, loop: scf.ForOp, outer: scf.ForOp | None, feeds: Fe
         assert count is not None
         of_steps(at, count, starts)
     else:
-        persistent.repeat(
-            at, outer, persistent.needed(outer, loop, (), ()), starts,
+        nests.repeat(
+            at, outer, loop, nests.needed(outer, loop, (), ()), starts,
             lambda at, places, values: of_steps(at, trips(at, loop, values), places),
         )  # fmt: skip
     at.add(PipelineYieldOp.make())

@@ -92,7 +92,7 @@ HONOURED: dict[type[TileOp], frozenset[str]] = {
     tileas_memory.MultimemLoadReduceOp: _ORDER | _BOUNDS | _reads("reduction"),
     tileas_memory.MultimemReduceOp: _ORDER | _BOUNDS | _reads("reduction"),
     tileas_memory.MultimemStoreOp: _ORDER | _BOUNDS,
-    tileas_tma.TiledLoadOp: _BOUNDS | _reads("layout"),
+    tileas_tma.TiledLoadOp: _BOUNDS | _reads("layout", "cut"),
     **{
         slice_: _reads("offsets", "strides")
         for slice_ in (tileaa_shapes.ExtractSliceOp, tileas_tiles.ExtractSliceOp, tileas_tiles.InsertSliceOp)

@@ -223,9 +223,17 @@ def _tiled_load(e: Emitter, op: TiledLoadOp) -> None:
         raise UnsupportedError("cannot be compiled without a layout")
     layout = op.layout.layout
     tiled, index, accesses = tiled_operands(e, op)
-    places = views.Places(e.b, tiled, index, layout, accesses)
     vector = memory.Vector(accesses.dim, accesses.count)
-    _copy_to_stage(e, _held_buffer(e, op.buffer), layout, places.address, places.mask, vector)
+    is_cut = op.cut is not None and vector.dim in accesses.masked
+    if is_cut:
+        accesses = replace(accesses, masked=tuple(t for t in accesses.masked if t != vector.dim))
+    places = views.Places(e.b, tiled, index, layout, accesses)
+
+    def left(register: int) -> Value:
+        return places.left(register, vector.dim, vector.count)
+
+    to = _held_buffer(e, op.buffer)
+    _copy_to_stage(e, to, layout, places.address, places.mask, vector, left if is_cut else None)
 
 
 @rule(LoadOp)
@@ -240,14 +248,14 @@ def _pointer_load(e: Emitter, op: LoadOp) -> None:
 
 def _copy_to_stage(
     e: Emitter, to: Buffer, layout: LinearLayout, address: Callable[[int], Value],
-    mask: Callable[[int], Value | None] | None, vector: memory.Vector,
+    mask: Callable[[int], Value | None] | None, vector: memory.Vector, count: Callable[[int], Value] | None = None,
 ) -> None:  # fmt: skip
-    """Asynchronous copies, so many elements at a time."""
+    """Asynchronous copies, so many elements at a time, of which the `count` of the first ones is there."""
     if async_groups(to.layout, layout, to.element, vector.dim, vector.count) is None:
         bits = vector.count * memory_bits(to.element)
         raise UnsupportedError(f"has an atom of {bits} bits, and no asynchronous copies of so many fit the layouts")
     async_copies.copy_to_shared_async(
-        e.b, to.pointer, to.layout, layout, to.element, address, mask, dim=vector.dim, width=vector.count
+        e.b, to.pointer, to.layout, layout, to.element, address, mask, dim=vector.dim, width=vector.count, count=count
     )
 
 

@@ -97,3 +97,25 @@ nv_tileaa.func @mask(%m: tile<16x16xi1>, %a: tile<16x16xf16>, %b: tile<16x16xf16
   nv_tileaa.mark_for_reuse %y, %z : tile<16x16xf32>, tile<16x16xf32>
   nv_tileaa.return
 }
+
+// Numbers of a small tile that is loaded for them alone are loaded one by one; not those of one whose token is used.
+// CHECK-LABEL: nv_tileaa.func @numbers
+nv_tileaa.func @numbers(%p: !nv_tileaa.ptr<i64, 1>, %n: index, %i: index) {
+  // CHECK: %[[ONE:.*]] = arith.constant 1 : index
+  // CHECK: %[[M:.*]] = nv_tileaa.make_memref
+  // CHECK: %[[COLUMN:.*]] = arith.addi %{{.*}}, %[[ONE]] : index
+  // CHECK: %[[V:.*]] = nv_tileaa.block_tile %[[M]] {{.*}}tileSizes = array<i64: 1, 1>}
+  // CHECK: nv_tileaa.tiled_load %[[V]][%{{.*}}, %[[COLUMN]]] {{.*}} -> tile<1x1xi64>
+  // CHECK: nv_tileaa.tiled_load %{{.*}} -> tile<1x8xi64>, !nv_tileaa.mem_token
+  %zero = arith.constant 0 : index
+  %one = arith.constant 1 : index
+  %m = nv_tileaa.make_memref %p, %n : !nv_tileaa.ptr<i64, 1>, index -> !nv_tileaa.memref<?x8xi64, strides=[8,1], 1>
+  %v = nv_tileaa.block_tile %m {dimGroups = [array<i64: 0>, array<i64: 1>], tileSizes = array<i64: 1, 8>} : !nv_tileaa.memref<?x8xi64, strides=[8,1], 1> -> !nv_tileaa.tiled_view<!nv_tileaa.memref<?x8xi64, strides=[8,1], 1>, 1x8>
+  %row, %t = nv_tileaa.tiled_load %v[%i, %zero] {mem_semantic = #nv_tileaa.mem_semantic<weak>} : !nv_tileaa.tiled_view<!nv_tileaa.memref<?x8xi64, strides=[8,1], 1>, 1x8>, index, index -> tile<1x8xi64>, !nv_tileaa.mem_token
+  %number = nv_tileaa.extract %row[%zero, %one] : tile<1x8xi64>, index, index -> tile<1x1xi64>
+  nv_tileaa.mark_for_reuse %number : tile<1x1xi64>
+  %other, %u = nv_tileaa.tiled_load %v[%i, %zero] {mem_semantic = #nv_tileaa.mem_semantic<weak>} : !nv_tileaa.tiled_view<!nv_tileaa.memref<?x8xi64, strides=[8,1], 1>, 1x8>, index, index -> tile<1x8xi64>, !nv_tileaa.mem_token
+  %kept = nv_tileaa.extract %other[%zero, %one] : tile<1x8xi64>, index, index -> tile<1x1xi64>
+  nv_tileaa.mark_for_reuse %kept, %u : tile<1x1xi64>, !nv_tileaa.mem_token
+  nv_tileaa.return
+}

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Products of matrices whose addresses and sizes are read from memory: warps that copy them find their way alone."""
+
+import numpy as np
+import pytest
+
+from cutile.models import products
+from cutile.models.problems import FULL, PROBLEMS, SMALL
+from cutile.test_models import check
+from examples.export import portable_file_names
+from libtile import cutile
+from libtile.compiler import driver
+from libtile.compiler.options import Options
+
+TARGETS = ("sm_90", "sm_100")
+
+
+@pytest.fixture(autouse=True)
+def _portable():
+    with portable_file_names():
+        yield
+
+
+@pytest.mark.parametrize(("target", "name"), [("sm_90", "wgmma"), ("sm_100", "tcgen05.mma")])
+def test_agents_multiply_what_lists_of_matrices_hold(target, name):
+    problem = PROBLEMS["group_gemm"](FULL)
+    code = cutile.bytecode_for(problem.kernel, problem.args, gpu_name=target)[0]
+    made = driver.compile_bytecode(code, Options(target))
+    (kernel,) = made.kernels.values()
+    assert kernel.spills == 0 and name in made.ptx and "mma.sync" not in made.ptx
+    assert "cp.async.cg.shared.global" in made.ptx  # 16 bytes, also where a matrix may end in them
+
+
+def groups(sizes, tiles, blocks, target, order=None):
+    """Matrices that are parts of wider ones, so that their rows end anywhere."""
+    rng = np.random.default_rng(0)
+
+    def part(rows, columns):
+        whole = rng.standard_normal((rows, columns + -columns % 8 + 8)).astype(np.float16)
+        return whole[:, :columns]
+
+    a, b = [part(m, k) for m, _, k in sizes], [part(k, n) for _, n, k in sizes]
+    c = [np.full((m, n + -n % 8), 7, np.float16)[:, :n] for m, n, _ in sizes]
+    cutile.launch(products.group_gemm, (blocks,), (a, b, c, *tiles, blocks), backend="simulator", gpu_name=target,
+                  block_order=order)  # fmt: skip
+    for x, y, z in zip(a, b, c):
+        np.testing.assert_allclose(z, x.astype(np.float32) @ y.astype(np.float32), atol=0.05)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_matrices_end_anywhere(target):
+    """Within what one copy moves; a group without tiles, and one without steps; a block that has no tile at all."""
+    groups([(65, 77, 37), (0, 64, 32), (64, 13, 0)], (64, 64, 32), 6, target)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("target", TARGETS)
+def test_groups_in_every_schedule(target, seed):
+    if seed % 2:
+        check("group_gemm", SMALL, backend="simulator", gpu_name=target, block_order=seed)
+    else:
+        groups([(100, 70, 333), (0, 8, 8), (130, 130, 41)], (64, 64, 32), 1 + seed % 3, target, seed)
