@@ -159,9 +159,9 @@ class _Again:
         first, second = op.before_region.block, op.after_region.block
         begun, kept = self._kept(first.args), self._kept(second.args)
         before, behind = self._block(first, number, begun, places, values)
-        end = _last(first)
-        passed = [_of(end.operands[1 + n], values) for n in kept]
-        before.add_op(scf.ConditionOp(_of(end.operands[0], values), *passed, *behind))
+        end = _condition(op)
+        passed = [_of(end.args[n], values) for n in kept]
+        before.add_op(scf.ConditionOp(_of(end.condition, values), *passed, *behind))
         after, behind = self._block(second, number, kept, places, values)
         after.add_op(scf.YieldOp(*self._last(second, begun, values), *behind))
         types = [*(op.results[n].type for n in kept), *(v.type for v in places)]
@@ -193,7 +193,7 @@ class _Again:
 
     def _last(self, block: Block, kept: Sequence[int], values: Values) -> list[SSAValue]:
         """What a block yields, of these numbers."""
-        return [_of(_last(block).operands[n], values) for n in kept]
+        return [_of(_yielded(block)[n], values) for n in kept] if kept else []
 
 
 def carry(
@@ -289,6 +289,20 @@ def _last(block: Block) -> Operation:
     return block.last_op
 
 
+def _yielded(block: Block) -> Sequence[SSAValue]:
+    """What a block hands on to the op around it."""
+    last = _last(block)
+    assert isinstance(last, scf.YieldOp)
+    return last.arguments
+
+
+def _condition(op: scf.WhileOp) -> scf.ConditionOp:
+    """Whether a `while` goes on."""
+    last = _last(op.before_region.block)
+    assert isinstance(last, scf.ConditionOp)
+    return last
+
+
 def _of(value: SSAValue, values: Values) -> SSAValue:
     return values.get(value, value)
 
@@ -300,7 +314,7 @@ def _decides(op: Operation) -> list[SSAValue]:
     if isinstance(op, scf.IfOp):
         return [op.cond]
     assert isinstance(op, scf.WhileOp)
-    return [_last(op.before_region.block).operands[0]]
+    return [_condition(op).condition]
 
 
 def _given(value: SSAValue) -> Iterator[SSAValue]:
@@ -310,12 +324,12 @@ def _given(value: SSAValue) -> Iterator[SSAValue]:
         if isinstance(op, scf.ForOp):
             if number:
                 yield op.iter_args[number - 1]
-                yield _last(block).operands[number - 1]
+                yield _yielded(block)[number - 1]
         elif isinstance(op, scf.WhileOp) and block is op.before_region.block:
             yield op.arguments[number]
-            yield _last(op.after_region.block).operands[number]
+            yield _yielded(op.after_region.block)[number]
         elif isinstance(op, scf.WhileOp):
-            yield _last(op.before_region.block).operands[1 + number]
+            yield _condition(op).args[number]
         return
     assert isinstance(value, OpResult)
     number, made = value.index, value.op
@@ -324,7 +338,7 @@ def _given(value: SSAValue) -> Iterator[SSAValue]:
     elif isinstance(made, scf.WhileOp):
         yield made.after_region.block.args[number]
     elif isinstance(made, scf.IfOp):
-        yield from (_last(region.block).operands[number] for region in made.regions)
+        yield from (_yielded(region.block)[number] for region in made.regions)
 
 
 def _is_new(owner: Operation | Block) -> bool:
