@@ -16,8 +16,9 @@ from libtile.simulator import EncodedTensorMap, SimulationFault, run_ptx
 
 def run(
     text: str, m: int, n: int, d: int, rows: int, columns: int,
-    causal=False, heads=1, order=None, gpu_name="sm_90", **options
+    causal=False, heads=1, order=None, gpu_name="sm_90", added=0, **options
 ):  # fmt: skip
+    """Compare attention in the simulator with numpy's; `added` is what columns' scores begin with."""
     rng = np.random.default_rng(rows + columns)
     q = rng.standard_normal((heads, rows, d)).astype(np.float16)
     k, v = (rng.standard_normal((heads, columns, d)).astype(np.float16) for _ in range(2))
@@ -30,7 +31,7 @@ def run(
     # Columns beyond the end are zeros, which the kernel takes for columns like others.
     more = -columns % n
     k, v = (np.concatenate([x.astype(np.float64), np.zeros((heads, more, d))], axis=1) for x in (k, v))
-    s = np.einsum("hqd,hkd->hqk", q.astype(np.float64), k) / d**0.5
+    s = (np.einsum("hqd,hkd->hqk", q.astype(np.float64), k) + added) / d**0.5
     if causal:
         s = np.where(np.arange(rows)[:, None] >= np.arange(columns + more), s, -np.inf)
     p = np.exp(s - s.max(axis=2, keepdims=True))

@@ -3,6 +3,7 @@
 
 import re
 
+import numpy as np
 import pytest
 from attention_kernels import attention
 from specialized_kernels import loops_of
@@ -76,6 +77,7 @@ def test_attention_with_64_rows_a_block(n, d, rows, columns, causal, order):
         pytest.param(128, 64, 300, 256, True, 3, marks=pytest.mark.slow),  # the second 128 rows are beyond the end
         pytest.param(64, 128, 256, 100, False, 4, marks=pytest.mark.slow),
         pytest.param(32, 64, 256, 32, False, 5, marks=pytest.mark.slow),  # one iteration
+        pytest.param(128, 128, 200, 300, True, 6, marks=pytest.mark.slow),  # what is computed goes to shared memory
     ],
 )
 def test_attention_with_256_rows_a_block(n, d, rows, columns, causal, order):
@@ -109,6 +111,12 @@ def test_one_agent_rescales_as_well_where_blocks_share_a_multiprocessor():
 @pytest.mark.parametrize("m", [64, 128, 256])
 def test_attention_in_other_schedules(seed, m):
     run(attention(m, 64, 64, seed % 2 == 0), m, 64, 64, m, 192, seed % 2 == 0, order=seed, gpu_name="sm_100")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(20))
+def test_weights_in_shared_memory_in_other_schedules(seed):
+    run(attention(256, 128, 128), 256, 128, 128, 256, 384, order=seed, gpu_name="sm_100")
 
 
 @pytest.mark.parametrize(
@@ -168,6 +176,7 @@ def test_code_of_attention(causal):
     [
         (256, 128, 64, 24, (128, 476)),
         pytest.param(256, 64, 128, 24, (146, 323), marks=pytest.mark.slow),
+        pytest.param(256, 128, 128, 32, (149, 527), marks=pytest.mark.slow),
         pytest.param(128, 128, 256, 24, (157, 437), marks=pytest.mark.slow),
     ],
 )
@@ -225,7 +234,24 @@ def test_scores_that_do_not_fit_tensor_memory_beside_sums_are_products_step_by_s
 
 
 def test_sums_that_do_not_start_with_zeros_are_products_step_by_step():
-    text = attention(128, 64, 64).replace("%none = constant <f32: 0.0>", "%none = constant <f32: 1.0>")
-    assert text != attention(128, 64, 64)
+    """Products add to the number of each column's, which the warps store in tensor memory for them."""
+    square = "tile<128x64xf32>"
+    numbers = f"""%none0 = iota : tile<64xi32>
+    %none1 = itof %none0 signed : tile<64xi32> -> tile<64xf32>
+    %none2 = reshape %none1 : tile<64xf32> -> tile<1x64xf32>
+    %none = broadcast %none2 : tile<1x64xf32> -> {square}"""
+    text = attention(128, 64, 32).replace(f"%none = constant <f32: 0.0> : {square}", numbers)
+    assert text != attention(128, 64, 32)
     made, reasons = lowered(text)
     assert reasons == [] and made.count("async.dot_into") == 2
+    run(text, 128, 64, 32, 100, 128, order=3, gpu_name="sm_100", added=np.tile(np.arange(64), 2))
+
+
+@pytest.mark.parametrize(("m", "n", "spills"), [(256, 64, 0), pytest.param(128, 64, 0, marks=pytest.mark.slow)])
+def test_code_of_products_step_by_step(m, n, spills):
+    """Eight warps take registers from the agents that copy and issue products."""
+    text = attention(m, n, 64).replace("%none = constant <f32: 0.0>", "%none = constant <f32: 1.0>")
+    made = libtile.compile(libtile.parse(text), gpu_name="sm_100", launch_abi="simt", emit="ptx")
+    report = assemble(made.ptx, target("sm_100").ptx_target).kernels["attention"]
+    assert (report.spill_stores, report.spill_loads) == (spills, spills) and "tcgen05.mma." in made.ptx
+    assert ("setmaxnreg" in made.ptx) == (m == 256)

@@ -49,6 +49,7 @@ from libtile.dialects.nv_tileas.products import DotOp
 from libtile.dialects.nv_tileas.tiles import HandOnTurnOp, TakeTurnOp
 from libtile.dialects.nv_tileas.types import (
     MBARRIER,
+    BufferType,
     ConsumerTokenType,
     PipelineIteratorType,
     PipelineType,
@@ -266,10 +267,15 @@ class Chain:
     def _limit(self) -> int:
         return consumer_registers(self.spec, self.gpu, BUDGETS.get(self.spec.num_warps))
 
+    def _computed_in_shared_memory(self) -> list[BufferType]:
+        """The buffers of operands that the loop computes, and products read from shared memory."""
+        return []
+
     def _set_stages(self, most: int) -> None:
         """As many stages for each ring as there is room for, and as hints of the loads' latency ask for. Where there is
         none for two of each, the last product's operands have one: they come in under the next one's first product."""
-        free = block_bytes(self.gpu, self.spec) - PIECE_BYTES
+        computed = [PipelineType(1, [buffer], 1, MBARRIER) for buffer in self._computed_in_shared_memory()]
+        free = block_bytes(self.gpu, self.spec) - PIECE_BYTES - rings_bytes(computed, ALIGNMENT)
 
         lone = [r for r in self.rings if r.once]
         plans = [(count, lone) for count in range(most, 1, -1)]

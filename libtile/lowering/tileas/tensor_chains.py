@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Agents for a loop with products that feed another one, on targets with tensor memory: attention.
 
-    storage in tensor memory: scores twice, left operands of the second product, its sums
+    storage in tensor memory: scores, twice where there are columns for it, left operands of the second product, or in
+    shared memory where there are none for them, its sums
     agent_switch
       four warps       a row to a thread, or to two; in each iteration they load the scores, compute what the second
                        product reads, store that to tensor memory, and hand on what the sums are rescaled with. Of 256
@@ -50,6 +51,7 @@ from libtile.dialects.nv_tileas.pipeline import (
 from libtile.dialects.nv_tileas.products import DotOp
 from libtile.dialects.nv_tileas.tensor_memory import AsyncDotIntoOp, DeallocTensorOp
 from libtile.dialects.nv_tileas.tiles import AllocTensorOp, CopyOp, ExtractSliceOp, ReinterpretOp
+from libtile.dialects.nv_tileas.tma import FenceProxyOp
 from libtile.dialects.nv_tileas.types import (
     MBARRIER,
     BufferType,
@@ -67,6 +69,7 @@ from libtile.lowering.tileas import chain_corrections, tensor_products
 from libtile.lowering.tileas.cluster_pipelines import ALIGNMENT
 from libtile.lowering.tileas.consumers import check_lies
 from libtile.lowering.tileas.counted_loops import number_type, trips
+from libtile.lowering.tileas.fed_steps import operand_buffer
 from libtile.lowering.tileas.materialize import Inserter, array_of
 from libtile.lowering.tileas.product_turns import Parts
 from libtile.lowering.tileas.schedule import is_zero
@@ -169,13 +172,14 @@ class TensorChain(Chain):
             raise Unfit("its accumulators do not start with zeros")
         self._check_rescaling(self.parts)
         scores, sums = (_columns(shape_of(p.op.result.type)) for p in (self.firsts[-1], self.second))
-        self.left_columns = scores * self._left_bits() // tcgen05.COLUMN_BITS
+        self.left_columns = 0 if self._computed_in_shared_memory() else self._left_columns(self.second.op)
         left = tcgen05.COLUMNS - scores - sums - self.left_columns
         each = 1 << len(layout_of(self.firsts[-1].op.result).basis(REGISTER))
         if left < 0 or each > MOST_SCORES:
             raise Unfit(f"scores of {scores} columns and sums of {sums} do not fit tensor memory together")
         self.stages = min(1 + left // scores, SCORES)
-        self.lefts = min(1 + (left - (self.stages - 1) * scores) // self.left_columns, LEFTS)
+        left -= (self.stages - 1) * scores
+        self.lefts = min(1 + left // self.left_columns, LEFTS) if self.left_columns else 1
         self._check_layouts()
 
     # -- what fits --------------------------------------------------------------------------------------------------
@@ -187,8 +191,19 @@ class TensorChain(Chain):
         if bit_width(self._element(product.a)) != 16:
             raise Unfit("#A is computed, and its elements have not 16 bits")
 
-    def _left_bits(self) -> int:
-        return bit_width(self._element(self.second.op.a))
+    def _left_columns(self, product: DotOp) -> int:
+        """Columns of tensor memory that the left operand of a product takes."""
+        return _columns(shape_of(product.a.type)) * bit_width(self._element(product.a)) // tcgen05.COLUMN_BITS
+
+    def _computed_in_shared_memory(self) -> list[BufferType]:
+        """That of the left operand that is computed, where scores and sums leave no columns of tensor memory to it."""
+        product = next((p for p in self.products if p.a is None), None)
+        if product is None:
+            return []
+        scores, sums = _columns(shape_of(product.op.a.type)), _columns(shape_of(product.op.result.type))
+        if scores + sums + self._left_columns(product.op) <= tcgen05.COLUMNS:
+            return []
+        return [operand_buffer(self.gpu, product.atom, "a", product.op.a)]
 
     def _check_layouts(self) -> None:
         """Products, and the left operand that is computed, lie as threads load and store them."""
@@ -273,14 +288,18 @@ class TensorChain(Chain):
             shape = shape_of(product.result.type)
             return BufferType(shape, self._element(product.c), "tmem", LayoutAttr(tcgen05.memory_layout(shape)))
 
-        left = shape_of(self.second.op.a.type)
-        packed = LayoutAttr(tcgen05.left_layout(left, self._left_bits()))
-        operand = BufferType(left, self._element(self.second.op.a), "tmem", packed)
         self.scores, self.sums = (
             staged(_columns(shape_of(p.op.result.type)), stages, result(p.op))
             for p, stages in ((self.firsts[-1], self.stages), (self.second, 1))
         )
-        self.operands = staged(self.left_columns, self.lefts, operand)
+        computed = self._computed_in_shared_memory()
+        if computed:
+            pipe = CreatePipelineOp.make(results=[PipelineType(1, computed, 1, MBARRIER)], alignment=ALIGNMENT)
+            self.operands = _Stages(computed[0], at.value(pipe))
+            return
+        left, element = shape_of(self.second.op.a.type), self._element(self.second.op.a)
+        packed = LayoutAttr(tcgen05.left_layout(left, bit_width(element)))
+        self.operands = staged(self.left_columns, self.lefts, BufferType(left, element, "tmem", packed))
 
     @staticmethod
     def _element(value: SSAValue) -> Attribute:
@@ -453,6 +472,8 @@ class TensorChain(Chain):
         left = self.second.op.a
         inside, stage = self.operands.fill(each, operands, products=False)
         inside.add(CopyOp.make(values.get(left, left), stage))
+        if self.operands.type.space == "shared":
+            inside.add(FenceProxyOp.make(proxy="async.shared"))
         inside.add(PipelineYieldOp.make())
         if apart is None:
             self._take_sums(each, last_places[0], loop.lb, index, values)

@@ -71,7 +71,7 @@ RESULTS = 2
 next one is computed while one is stored."""
 
 
-BUDGETS = ((2 * tcgen05.GROUP_WARPS, 1, 3), (224, 56, 56))
+BUDGETS = ((2 * tcgen05.GROUP_WARPS, 1, 3), (216, 72, 72))
 """Warps of the agents of a kernel with eight, and registers of a thread of each: with equal shares of a
 multiprocessor's all have 168."""
 
@@ -81,11 +81,14 @@ def has_budgets(spec: KernelSpecAttr) -> bool:
     return spec.num_warps == BUDGETS[0][0] and (spec.occupancy or 1) == 1
 
 
-def agents(warps: int, consumer: Block, producer: Block, issuer: Block) -> AgentSwitchOp:
-    """The agents of a kernel with so many warps, beside one thread that copies and one that issues products."""
+def agents(warps: int, consumer: Block, producer: Block, issuer: Block, *, budgets: bool = False) -> AgentSwitchOp:
+    """The agents of a kernel with so many warps, beside one thread that copies and one that issues products; with
+    `budgets` they have registers of their own."""
+    counts, registers = BUDGETS if budgets else ((warps, AGENT_WARPS, AGENT_WARPS), ())
     return AgentSwitchOp.make(
         regions=[Region(consumer), Region(producer), Region(issuer)],
-        agent_warps=array_of(warps, AGENT_WARPS, AGENT_WARPS),
+        agent_warps=array_of(*counts),
+        agent_registers=array_of(*registers) if budgets else None,
         agent_elected=array_of(0, 1, 1),
     )
 

@@ -235,7 +235,8 @@ class TensorStepChain(StepChain):
         self.produce(producer, self.copied, descriptors)
         self._multiply(issuer, count)
         self._compute(consumer, count)
-        at.add(tensor_products.agents(self.spec.num_warps, consumer.block, producer.block, issuer.block))
+        blocks = consumer.block, producer.block, issuer.block
+        at.add(tensor_products.agents(self.spec.num_warps, *blocks, budgets=tensor_products.has_budgets(self.spec)))
         for sum_ in self.sums:
             at.add(DeallocTensorOp.make(sum_.place.storage))
         loop.detach()
