@@ -11,10 +11,10 @@ def command(..., **given): ...
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from libtile.support.records import dataclass
 from libtile_tools import cli
 from libtile_tools import command_line as click
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from libtile.passes.pipelines import SCHEDULES
@@ -339,6 +338,8 @@ def _kept_files(given: dict[str, Any]) -> list[tuple[str, str]]:
     """The stages that --keep writes, and where."""
     if not given["keep"]:
         return []
+    from pathlib import Path  # which takes as long to import as all else that `--version` needs of Python's own
+
     output = _output(given)
     base = Path(DEFAULT_OUTPUT if output == "-" else output)
     if not base.name:
