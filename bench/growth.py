@@ -8,6 +8,11 @@ than elapsed time. The columns are libtile's own work (parse, verify, print, wri
 LLVM's and ptxas's, and `all` of a compilation (read, verify, lower, LLVM, ptxas); `write` holds some 0.04 s of loading.
 A slope is that from the row at a tenth of the last size or above to the last row: 1 is linear; those above 1.15 are
 listed at the end.
+
+    python bench/growth.py --reference [--seconds 60]
+
+is what NVIDIA's tileiras takes for the same bytecode, from beginning to end, up to sizes that take it `--seconds` of
+processor time.
 """
 
 from __future__ import annotations
@@ -19,6 +24,7 @@ import os
 import resource
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -126,6 +132,48 @@ def slope(rows: dict[int, dict[str, float]], column: str) -> str:
     return f"{math.log(after / before) / math.log(last / first):.2f}"
 
 
+def reference_seconds(family: str, size: int, most: float) -> float | None:
+    """Processor seconds of a compilation by NVIDIA's tileiras at -O3; None when it takes more than `most`, or fails."""
+    import libtile
+    from static_comparison import reference_assembler
+
+    limit = math.ceil(most)
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder, "k.bc")
+        source.write_bytes(libtile.write(libtile.parse(FAMILIES[family].make(size)), "13.3"))
+        command = [reference_assembler(), "--gpu-name=sm_90", "-O3", str(source), "-o", f"{folder}/k.cubin"]
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False,
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (limit, limit)),
+        )  # fmt: skip
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    if done.returncode != 0:
+        said = (done.stderr.strip().splitlines() or [f"status {done.returncode}"])[0]
+        print(f"{family} {size}: {said} after {seconds:.1f} s", file=sys.stderr)
+        return None
+    return seconds
+
+
+def print_reference(options: argparse.Namespace) -> None:
+    """The table of NVIDIA's tileiras."""
+    print("| family | last size | seconds | slope | seconds by size |\n|---|---:|---:|---:|---|", flush=True)
+    for family in options.families:
+        rows: dict[int, dict[str, float]] = {}
+        for size in FAMILIES[family].sizes:
+            found = [reference_seconds(family, size, options.seconds) for _ in range(options.repeat)]
+            taken = [seconds for seconds in found if seconds is not None]
+            if not taken:
+                break
+            rows[size] = {"all": min(taken)}
+        if rows:
+            last, steep = max(rows), steepest(rows)
+            sizes = ", ".join(f"{size}: {row['all']:.2f}" for size, row in rows.items())
+            said = f"{steep:.2f}" if steep is not None else "-"
+            print(f"| {family} | {last} | {rows[last]['all']:.2f} | {said} | {sizes} |", flush=True)
+
+
 def steepest(rows: dict[int, dict[str, float]]) -> float | None:
     """The steepest slope of whole compilations over a decade behind the first; None where there is none to measure."""
     whole = {size: row["all"] for size, row in rows.items() if row.get("all", 0.0) >= SMALLEST}
@@ -140,8 +188,12 @@ def main() -> int:
     parser.add_argument("--repeat", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=60, help="elapsed time after which a size is given up")
     parser.add_argument("--no-ptxas", action="store_true")
+    parser.add_argument("--reference", action="store_true", help="what NVIDIA's tileiras takes for the same bytecode")
     parser.add_argument("--one", nargs=2, metavar=("FAMILY", "SIZE"), help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.reference:
+        print_reference(options)
+        return 0
     if options.one:
         print(json.dumps(measure(options.one[0], int(options.one[1]), not options.no_ptxas)))
         return 0

@@ -72,6 +72,24 @@ def test_what_is_printed_for_another_target_compiles_to_the_same(gpu_name):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("gpu_name", ["sm_80", "sm_100", "sm_120"])
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda p: p.stem)
+def test_what_is_printed_of_every_example_compiles_to_the_same(path, gpu_name):
+    check_round_trip(path.read_bytes(), gpu_name)
+
+
+@pytest.mark.parametrize(
+    ("name", "gpu_name"), [("ordered_views", "sm_80"), pytest.param("mlp", "sm_120", marks=pytest.mark.slow)]
+)
+def test_exchanges_stay_where_they_are_printed_though_later_barriers_are_there(name, gpu_name):
+    pytest.importorskip("cuda.tile", reason="the cuTile frontend (cuda-tile) is not installed")
+    from kernels import corpus
+
+    kernel = corpus.KERNELS[name]
+    check_round_trip(corpus.export(kernel, kernel.versions[-1], gpu_name), gpu_name)
+
+
+@pytest.mark.slow
 def test_what_is_printed_of_every_kernel_compiles_to_the_same():
     pytest.importorskip("cuda.tile", reason="the cuTile frontend (cuda-tile) is not installed")
     from kernels import corpus

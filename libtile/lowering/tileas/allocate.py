@@ -15,11 +15,15 @@ agent is past. That is done if it takes no more barriers, or if there is no room
 Exchanges that follow each other take turns between two places while there is room for that (`ALTERNATING_BYTES`): the
 barrier in the middle of the one then ends the reads of the one before. Which of them need a barrier in front is
 `tileas-insert-shared-barriers`' question.
+
+Exchanges that have places already, in a module that was printed behind this pass or written by hand, keep them where
+they are of the bytes that are needed and nothing else lies there at the same time: the barriers of later passes are in
+such a module, with which other places would be as good.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
@@ -226,11 +230,12 @@ def share_bytes(one: Storage, other: Storage) -> bool:
 def _place_exchanges(storages: PlacedStorages) -> int:
     """Place the exchanges of a function's ops; returns the bytes of shared memory that it takes then."""
     function = storages.function
+    stated = {op: attr for op in storages.lives.first if isinstance(attr := op.attributes.get(EXCHANGES), ExchangesAttr)}
     try:
-        plain = _Exchanges(storages)
+        plain = _Exchanges(storages, stated)
         plain.run()
     except LoweringError:
-        shared = _Exchanges(storages, goal=storages.limit)
+        shared = _Exchanges(storages, stated, goal=storages.limit)
         shared.run()
         return shared.total
     goal = _least(storages)
@@ -239,7 +244,7 @@ def _place_exchanges(storages: PlacedStorages) -> int:
     barriers, given = barriers_needed(function), {op: op.attributes.get(EXCHANGES) for op in storages.lives.first}
     for last in (True, False):
         try:
-            shared = _Exchanges(storages, goal, last=last)
+            shared = _Exchanges(storages, stated, goal, last=last)
             shared.run()
             if shared.total < plain.total and barriers_needed(function).no_more_than(barriers):
                 return shared.total
@@ -275,6 +280,8 @@ class _Exchanges:
     where it ends before that: at its end, where stages are filled last, or at its begin."""
 
     storages: PlacedStorages
+    stated: Mapping[Operation, ExchangesAttr]
+    """The places that the module gives."""
     goal: int | None = None
     last: bool = False
     total: int = 0
@@ -316,7 +323,7 @@ class _Exchanges:
         if agents != self.agents:
             self.agents = agents
             self.reading = self.reading_in = None
-        places = self._best(op, wanted, room)
+        places = self._stated(op, wanted) or self._best(op, wanted, room)
         if places is None:
             needed = f"needs {max(exchange.size for exchange in wanted)} bytes of shared memory to exchange elements"
             left = f"{room.size} bytes left beside the {room.start} of the kernel's pipelines"
@@ -328,9 +335,25 @@ class _Exchanges:
         self.reading, self.reading_in = places[-1], op.parent
         op.attributes[EXCHANGES] = ExchangesAttr([(p.offset, p.size, p.meet) for p in places])
 
+    def _others(self) -> list[tuple[int, int]]:
+        """Where agents exchange elements that run at the same time."""
+        return [(e.offset, e.end) for by, e in self.placed if at_once(by, self.agents)]
+
+    def _stated(self, op: Operation, wanted: Sequence[Exchange]) -> list[Exchange] | None:
+        """The places that the module gives the exchanges of an op; None where there are none, or others are needed."""
+        stated = self.stated.get(op)
+        if stated is None or [size for _, size, _ in stated.places] != [exchange.size for exchange in wanted]:
+            return None
+        places = [Exchange(offset, e.size, e.meet) for e, (offset, _, _) in zip(wanted, stated.places)]
+        free = self.storages.free(self.storages.lives.of_exchange(op), self._others())
+        fit = all(
+            p.offset % ALIGNMENT == 0 and any(r.start <= p.offset and p.end <= r.end for r in free) for p in places
+        )
+        return places if fit else None
+
     def _best(self, op: Operation, wanted: Sequence[Exchange], room: Room) -> list[Exchange] | None:
         """The places of the exchanges of an op: the first ones that end before the goal, or where they end first."""
-        others = [(e.offset, e.end) for by, e in self.placed if at_once(by, self.agents)]
+        others = self._others()
         # Agents run at the same time: the exchanges of each lie behind those of the agents before.
         floor = max((end for start, end in others if start < room.end and room.start < end), default=room.start)
         rooms = [Room(-(-floor // STAGE_ALIGNMENT) * STAGE_ALIGNMENT, room.end)]

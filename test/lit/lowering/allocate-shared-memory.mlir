@@ -21,6 +21,30 @@ nv_tileaa.func @in_turn(%x: tile<128xf32, #lanes>) attributes {kernel_spec = #nv
   nv_tileaa.return
 }
 
+// Places that the module gives stay where they hold what is exchanged, in whatever room; others are chosen anew.
+// CHECK-LABEL: nv_tileaa.func @given
+// CHECK-SAME:  shared_bytes = 2560
+// CHECK:       convert_layout {{.*}}exchanges = #nv_tileas.exchanges<[2048 : 512]>
+// CHECK:       convert_layout {{.*}}exchanges = #nv_tileas.exchanges<[0 : 512]>
+// CHECK:       convert_layout {{.*}}exchanges = #nv_tileas.exchanges<[512 : 512]>
+nv_tileaa.func @given(%x: tile<128xf32, #lanes>) attributes {kernel_spec = #nv_tileaa.kernel_spec<entry, num_warps=4, num_ctas=1, target=sm_80>} {
+  %a = nv_tileas.convert_layout %x {exchanges = #nv_tileas.exchanges<[2048 : 512]>} : tile<128xf32, #lanes> -> tile<128xf32, #warps>
+  %b = nv_tileas.convert_layout %a {exchanges = #nv_tileas.exchanges<[4096 : 256]>} : tile<128xf32, #warps> -> tile<128xf32, #lanes>
+  %c = nv_tileas.convert_layout %b {exchanges = #nv_tileas.exchanges<[1001 : 512]>} : tile<128xf32, #lanes> -> tile<128xf32, #warps>
+  nv_tileaa.return
+}
+
+// A stage of a pipeline that lives is no place for them.
+// CHECK-LABEL: nv_tileaa.func @given_where_others_are
+// CHECK:       create_pipeline {shared_offset = 0}
+// CHECK:       convert_layout {{.*}}exchanges = #nv_tileas.exchanges<[1024 : 512]>
+nv_tileaa.func @given_where_others_are(%x: tile<128xf32, #lanes>) attributes {kernel_spec = #nv_tileaa.kernel_spec<entry, num_warps=4, num_ctas=1, target=sm_80>} {
+  %p = nv_tileas.async.pipeline.create_pipeline : !nv_tileas.pipeline<2, (!nv_tileas.buffer<128xf32, shared, #ring>)>
+  %a = nv_tileas.convert_layout %x {exchanges = #nv_tileas.exchanges<[512 : 512]>} : tile<128xf32, #lanes> -> tile<128xf32, #warps>
+  %i = nv_tileas.async.pipeline.create_iterator %p : !nv_tileas.pipeline<2, (!nv_tileas.buffer<128xf32, shared, #ring>)> -> !nv_tileas.pipeline_iterator<!nv_tileas.pipeline<2, (!nv_tileas.buffer<128xf32, shared, #ring>)>>
+  nv_tileaa.return
+}
+
 // Large ones share one place.
 // CHECK-LABEL: nv_tileaa.func @large
 // CHECK-SAME:  shared_bytes = 8192
