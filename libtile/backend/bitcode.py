@@ -4,9 +4,11 @@ linking them; and fragments of LLVM IR."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from libtile.codegen.ptx_text import LEAVES, stays_within
 from libtile.support.errors import LibtileError
 
 MAGIC = (b"BC\xc0\xde", b"\xde\xc0\x17\x0b")
@@ -55,12 +57,35 @@ READ_REGISTER = "llvm.nvvm.read.ptx.sreg."
 """What intrinsics begin with that read special registers, which every target has."""
 
 
-def check_fragment(name: str, text: str, intrinsics: Iterable[str]) -> None:
-    """See to it that a function's text is that function and nothing else, and that LLVM has code for what it calls:
-    `intrinsics`, by their names without types, and those that read special registers. FragmentError otherwise."""
+_LEXEMES = re.compile(r'"[^"]*"|;[^\n]*|/\*.*?\*/|[{}]', re.DOTALL)
+"""Strings of LLVM IR, which have no escaped quotes, its comments, and braces."""
+
+_INLINE_PTX = re.compile(r'\basm(?:\s+[a-z]+)*\s*"([^"]*)"')
+_ESCAPE = re.compile(r"\\([0-9A-Fa-f]{2})")
+"""A character of a string by its number."""
+
+
+def leaves_function(body: str) -> bool:
+    """Whether a text that stands in a function of LLVM IR ends that function, and goes on behind it."""
+    depth = 0
+    for lexeme in _LEXEMES.findall(body):
+        depth += (lexeme == "{") - (lexeme == "}")
+        if depth < 0:
+            return True
+    return False
+
+
+def check_fragment(text: str, body: str, intrinsics: Iterable[str]) -> None:
+    """See to it that the text of a function with a body is that function and nothing else, that its inline PTX stays
+    within it, and that LLVM has code for what it calls: `intrinsics`, by their names without types, and those that read
+    special registers. FragmentError otherwise."""
     from libtile.backend.libllvm import load
     from libtile.support.threads import LLVM
 
+    if leaves_function(body):
+        raise FragmentError("has LLVM IR that is more than the body of one function")
+    if not all(stays_within(_ESCAPE.sub(lambda m: chr(int(m[1], 16)), code)) for code in _INLINE_PTX.findall(body)):
+        raise FragmentError(f"has LLVM IR with {LEAVES}")
     with LLVM:
         llvm = load()
         try:
@@ -69,10 +94,6 @@ def check_fragment(name: str, text: str, intrinsics: Iterable[str]) -> None:
         except RuntimeError as problem:
             said = " ".join(str(problem).split())
             raise FragmentError(f"has LLVM IR that LLVM refuses: {said}") from None
-        if any(True for _ in module.global_variables) or any(
-            f.name != name for f in module.functions if not f.is_declaration
-        ):
-            raise FragmentError("has LLVM IR that is more than the body of one function")
         known = tuple(f"{each}." for each in intrinsics)
         for function in module.functions:
             if function.is_declaration and not function.name.startswith((*known, READ_REGISTER)):

@@ -45,10 +45,14 @@ def _double_bits_of_float(bits: int) -> int:
     return int(struct.unpack("<Q", struct.pack("<d", number))[0])
 
 
+def number(element: str, bits: int) -> Value:
+    """A constant of an element type by the bits that Tile IR keeps (see `TF32_SHIFT`)."""
+    return from_bits(element, bits << (TF32_SHIFT if element == "tf32" else 0))
+
+
 def splat(layout: LinearLayout, element: str, raw: bytes) -> Tile:
     """A tile whose elements are all the one whose bytes Tile IR keeps as `raw` (see `TF32_SHIFT`)."""
-    bits = int.from_bytes(raw, "little") << (TF32_SHIFT if element == "tf32" else 0)
-    return scalar(from_bits(element, bits), element, layout)
+    return scalar(number(element, int.from_bytes(raw, "little")), element, layout)
 
 
 def iota(b: KernelBuilder, layout: LinearLayout, element: str) -> Tile:

@@ -27,6 +27,24 @@ def is_identifier(name: str) -> bool:
     return _IDENTIFIER.fullmatch(name) is not None
 
 
+_LEXEMES = re.compile(r'"[^"\n]*"|//[^\n]*|/\*.*?\*/|/\*|["{}]', re.DOTALL)
+
+
+LEAVES = "PTX that ends what it did not begin, or does not end what it began: { }, /* */ or a string"
+"""What code is that does not stay within."""
+
+
+def stays_within(code: str) -> bool:
+    """Whether code that stands within a function's body stays there: each brace that it closes it has opened before,
+    and at its end no brace, comment or string is open. (LLVM's alternatives, `{a|b}`, are braces that are closed.)"""
+    depth = 0
+    for lexeme in _LEXEMES.findall(code):
+        depth += (lexeme == "{") - (lexeme == "}")
+        if depth < 0 or lexeme in ('"', "/*"):
+            return False
+    return depth == 0
+
+
 def string(data: bytes) -> str:
     """A string in quotes; of one that is too long the end is kept, which of a path says most."""
     characters = [_character(b) for b in data]

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What kernels bring along of LLVM: functions of libraries are there, and fragments of LLVM IR are valid."""
+"""What kernels bring along of LLVM: functions of libraries are there, fragments of LLVM IR are valid, and LLVM has code
+for what others have written."""
 
 from __future__ import annotations
 
@@ -8,8 +9,9 @@ from collections.abc import Sequence
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, SSAValue
 
+from libtile.compiler.options import Options
 from libtile.dialects.nv_tileaa.functions import InjectIrOp
-from libtile.dialects.nv_tileaa.pointers import ExternElementwiseOp
+from libtile.dialects.nv_tileaa.pointers import ElementwiseInlineAsmOp, ExternElementwiseOp
 from libtile.ir.places import walk
 from libtile.lowering.errors import unsupported
 from libtile.numerics import intrinsics
@@ -51,6 +53,42 @@ def check_fragments(module: Operation, gpu: Target) -> None:
             from libtile.lowering.to_llvm.fragments import definition
 
             try:
-                check_fragment(*definition(op, gpu), intrinsics.INTRINSICS)
+                check_fragment(definition(op, gpu)[1], op.ir.data, intrinsics.INTRINSICS)
             except FragmentError as problem:
                 raise unsupported(op, str(problem), gpu.name) from None
+
+
+def try_foreign_code(module: Operation, gpu: Target, llvm_ir: str, options: Options) -> None:
+    """LoweringError where LLVM has no code for a fragment of LLVM IR or for inline PTX, which may end its process: the
+    LLVM IR of a module with such ops is compiled in another process first."""
+    foreign = [op for op in walk(module) if isinstance(op, InjectIrOp | ElementwiseInlineAsmOp)]
+    if not foreign:
+        return
+    from libtile.backend.trial import TrialError, attempt
+
+    try:
+        attempt(llvm_ir, gpu, options.opt_level, options.libraries)
+    except TrialError as problem:
+        op = _meant(foreign, gpu, str(problem))
+        what = "LLVM IR" if isinstance(op, InjectIrOp) else "PTX"
+        raise unsupported(op, f"has {what} that LLVM has no code for: {problem}", gpu.name) from None
+
+
+def _meant(foreign: Sequence[InjectIrOp | ElementwiseInlineAsmOp], gpu: Target, said: str) -> Operation:
+    """The op that LLVM stopped at: whose text it says, or whose fragment it has no code for by itself; else the
+    first."""
+    from libtile.backend.trial import TrialError, attempt
+    from libtile.lowering.to_llvm.fragments import definition
+
+    if len(foreign) == 1:
+        return foreign[0]
+    for op in foreign:
+        if isinstance(op, ElementwiseInlineAsmOp):
+            if any(f"{q}{' '.join(op.asm_string.data.split())}{q}" in said for q in "'\""):
+                return op
+            continue
+        try:
+            attempt(definition(op, gpu)[1].replace("define internal", "define", 1), gpu, 0, ())
+        except TrialError:
+            return op
+    return foreign[0]

@@ -20,7 +20,7 @@ from libtile.backend.work import (
     here,
 )
 from libtile.compiler.entry import entered
-from libtile.compiler.libraries import check_fragments, check_symbols
+from libtile.compiler.libraries import check_fragments, check_symbols, try_foreign_code
 from libtile.compiler.options import Compiled, Kernel, Observer, Options, OptionsError, this_host
 from libtile.dialects.cuda_tile.locations import with_source_line
 from libtile.dialects.nv_tileaa.kernels import TILEAA, TILEAS, stage_of
@@ -164,7 +164,10 @@ def lower(
         if stage is not None:
             check_symbols(inner, gpu, options.libraries)
             check_fragments(inner, gpu)
-        _emit(inner, gpu, options, source, result, backend, trusted=stage is None and not options.pipeline)
+        _emit(
+            inner, gpu, options, source, result, backend,
+            trusted=stage is None and not options.pipeline, foreign=stage is not None,
+        )  # fmt: skip
     return result
 
 
@@ -226,10 +229,11 @@ def _emit(
     backend: Backend,
     *,
     trusted: bool,
+    foreign: bool,
 ) -> None:
     """LLVM IR, PTX and a cubin of a module in nv_tileas, as far as the options ask for.
 
-    `trusted` is what went through a level's own passes.
+    `trusted` is what went through a level's own passes; `foreign`, what may bring LLVM IR and PTX along.
     """
     from libtile.compiler.remarking import collect, limited
     from libtile.lowering.hints import without_unmet
@@ -260,6 +264,8 @@ def _emit(
     }
     if options.emit == "llvm":
         return
+    if foreign:
+        try_foreign_code(inner, gpu, result.llvm_ir, options)
     lines = None
     if information is not None and source is not None and information.text():
         lines = replace(information.lines, source=source.text, entries=source.entries)

@@ -201,17 +201,77 @@ def test_llvm_ir_runs_where_it_stands(gpu_name: str) -> None:
         ("f", "nop", r"has LLVM IR that LLVM refuses: .*expected instruction opcode"),
         ("f", "ret float %0 } define void @f() { ret void", "has LLVM IR that is more than the body of one function"),
         ("f", r"%2 = call float @llvm.sin.f32(float %0)\n ret float %2", r"calls 'llvm\.sin\.f32' in its LLVM IR"),
+        (
+            "f",
+            r"ret float %0 }\nmodule asm \".global .u32 evil;\"\nattributes #0 = { nounwind",
+            "has LLVM IR that is more",
+        ),
+        ("f", r"ret float %0 }\n%t = type { i32", "has LLVM IR that is more than the body of one function"),
+        ("f", r"/* { */ ret float %0 }\nmodule asm \"\"\nattributes #0 = { nounwind", "has LLVM IR that is more"),
+        (
+            "f",
+            r"call void asm \"\\7d .entry evil() { ret;\", \"\"()\nret float %0",
+            "has LLVM IR with PTX that ends what",
+        ),
+        (
+            "f",
+            r"fence syncscope(\"agent\") seq_cst\nret float %0",
+            "has LLVM IR that LLVM has no code for: LLVM ERROR: ",
+        ),
         ("x", "ret float 1.0", f"has a value of type tensor<{N}xf32.*, and LLVM IR takes and gives scalars"),
     ],
 )
 def test_llvm_ir_without_code_is_refused_by_name(operand: str, ir: str, said: str) -> None:
-    type_ = {"f": "f32", "x": T}[operand]
+    type_ = {"f": "tile<f32>", "x": T}[operand]
     code = f"""
-      %f = arith.constant 1.0 : f32
-      %r = nv_tileaa.inject_ir %{operand} {{ir = "{ir}"}} : {type_} -> f32
+      %f = nv_tileaa.constant {{value = dense<1.0> : !cuda_tile.tile<f32>}} : tile<f32>
+      %r = nv_tileaa.inject_ir %{operand} {{ir = "{ir}"}} : {type_} -> tile<f32>
     """
     with pytest.raises(LoweringError, match=f"'nv_tileaa.inject_ir' op {said}.* on sm_90"):
         foreign(code, {**X}, vector("x", "f32", N), "")
+
+
+@pytest.mark.parametrize(
+    ("ptx", "constraints", "said"),
+    [
+        ("mov.f32 $0, $1; } .visible .entry evil() { ret;", "=f,f", "has PTX that ends what it did not begin"),
+        ("mov.f32 $0, $1; /*", "=f,f", "has PTX that ends what it did not begin"),
+        ("mov.f32 $0, $2;", "=f,f", r"has PTX that LLVM has no code for: .*'mov.f32 \$0, \$2;'"),
+    ],
+)
+def test_inline_ptx_stays_where_it_is_and_ends_no_process(ptx: str, constraints: str, said: str) -> None:
+    code = f"""
+      %f = nv_tileaa.constant {{value = dense<0.5> : !cuda_tile.tile<f32>}} : tile<f32>
+      %g = nv_tileaa.elementwise_inline_asm %f
+        {{asm_string = "{{ mov.f32 $0, $1; }}", constraints = "=f,f"}} : tile<f32> -> tile<f32>
+      %h = nv_tileaa.inject_ir %g {{ir = "%2 = fneg float %0\\nret float %2"}} : tile<f32> -> tile<f32>
+      %r = nv_tileaa.elementwise_inline_asm %h
+        {{asm_string = "{ptx}", constraints = "{constraints}"}} : tile<f32> -> tile<f32>
+      nv_tileaa.print %r {{format = "%f"}} : tile<f32>
+    """
+    with pytest.raises(LoweringError, match=f"'nv_tileaa.elementwise_inline_asm' op {said}.* on sm_90") as caught:
+        foreign(code, {**X}, vector("x", "f32", N), "")
+    assert caught.value.location is not None
+    assert "evil" not in str(caught.value)
+
+
+def test_numbers_of_every_float_type_are_constants_of_arith() -> None:
+    """The nearest one, as everywhere; also without a sign or an infinity."""
+    body = "".join(
+        f"""
+      %n{i} = arith.constant {number} : {type_}
+      %t{i} = nv_tileaa.splat %n{i} : {type_} -> tile<1x{type_}>
+      nv_tileaa.print %t{i} {{format = "%f "}} : tile<1x{type_}>"""
+        for i, (number, type_) in enumerate([
+            ("0.3", "f16"), ("0.3", "bf16"), ("0.3", "f32"), ("-0.0", "f64"), ("0.3", "tf32"), ("0x7FC00000", "f32"),
+            ("0.3", "f8E4M3FN"), ("0.3", "f8E5M2"), ("3.5", "f8E8M0FNU"), ("0xFF800000", "f32"),
+        ])
+    )  # fmt: skip
+    module = libtile.parse(Program("", {**X}, body).text())
+    want = libtile.run(module, args=[np.zeros(N, np.float32)], backend="interpreter").output
+    assert want.split()[:2] == ["[0.300049]", "[0.300781]"]
+    got = libtile.run(module, args=[np.zeros(N, np.float32)], backend="simulator", gpu_name="sm_90").output
+    assert got == want
 
 
 def test_a_running_block_takes_programs_that_have_not_started() -> None:

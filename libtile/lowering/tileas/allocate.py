@@ -230,7 +230,9 @@ def share_bytes(one: Storage, other: Storage) -> bool:
 def _place_exchanges(storages: PlacedStorages) -> int:
     """Place the exchanges of a function's ops; returns the bytes of shared memory that it takes then."""
     function = storages.function
-    stated = {op: attr for op in storages.lives.first if isinstance(attr := op.attributes.get(EXCHANGES), ExchangesAttr)}
+    stated = {
+        op: attr for op in storages.lives.first if isinstance(attr := op.attributes.get(EXCHANGES), ExchangesAttr)
+    }
     try:
         plain = _Exchanges(storages, stated)
         plain.run()

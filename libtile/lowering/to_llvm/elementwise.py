@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from xdsl.dialects.builtin import IntegerAttr, IntegerType
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr, IntegerType
 from xdsl.ir import Attribute, Operation
 
-from libtile.codegen import compare, conversions, floats, integers, math_functions
+from libtile.codegen import compare, constants, conversions, floats, integers, math_functions
 from libtile.codegen.builder import Value, integer
 from libtile.codegen.llvm_types import I64, IntType
 from libtile.codegen.tile import Tile, map_tiles
@@ -27,7 +27,8 @@ from libtile.dialects.nv_tileaa.pointers import (
 from libtile.ir.tile_form import TileOp
 from libtile.lowering.errors import unsupported
 from libtile.lowering.pairs import IN_PAIRS, IN_THREES, takes_pairs, takes_threes
-from libtile.lowering.to_llvm.emitter import Emitter, rule
+from libtile.lowering.to_llvm.emitter import Emitter, element_name, rule
+from libtile.numerics.float_bits import encode
 
 Function = Callable[..., Value]
 
@@ -192,9 +193,13 @@ def _select(e: Emitter, op: arith.SelectOp) -> None:
 @rule(arith.ConstantOp)
 def _scalar_constant(e: Emitter, op: arith.ConstantOp) -> None:
     value = op.value
-    if not isinstance(value, IntegerAttr):
-        raise unsupported(op, "cannot be compiled", e.b.target.name)
-    e.bind(op.result, integer(_scalar_type(value.type), value.value.data))
+    if isinstance(value, FloatAttr):
+        element = element_name(value.type)
+        e.bind(op.result, constants.number(element, encode(value.value.data, element)))
+    elif isinstance(value, IntegerAttr):
+        e.bind(op.result, integer(_scalar_type(value.type), value.value.data))
+    else:
+        raise unsupported(op, "is a tile; nv_tileaa.constant gives tiles that can be compiled", e.b.target.name)
 
 
 def _scalar_type(type_: Attribute) -> IntType:

@@ -23,6 +23,7 @@ from libtile.codegen.llvm_types import (
     StructType,
 )
 from libtile.codegen.memory import as_integer, from_integer
+from libtile.codegen.ptx_text import LEAVES, stays_within
 from libtile.codegen.tile import Tile
 from libtile.dialects.nv_tileaa.functions import InjectIrOp
 from libtile.dialects.nv_tileaa.pointers import (
@@ -103,6 +104,8 @@ def _extern(e: Emitter, op: ExternElementwiseOp) -> None:
 @rule(ElementwiseInlineAsmOp)
 def _inline_asm(e: Emitter, op: ElementwiseInlineAsmOp) -> None:
     each, effects = op.elements_at_once, op.pure is None
+    if not stays_within(op.asm_string.data):
+        raise UnsupportedError(f"has {LEAVES}")
     outputs, inputs = op.registers
     types = [_register(letter, ()) for letter in outputs]
     given_types = [_register(letter, types) for letter in inputs]
