@@ -134,8 +134,9 @@ def slope(rows: dict[int, dict[str, float]], column: str) -> str:
 
 def reference_seconds(family: str, size: int, most: float) -> float | None:
     """Processor seconds of a compilation by NVIDIA's tileiras at -O3; None when it takes more than `most`, or fails."""
-    import libtile
     from static_comparison import reference_assembler
+
+    import libtile
 
     limit = math.ceil(most)
     with tempfile.TemporaryDirectory() as folder:
