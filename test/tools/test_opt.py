@@ -90,6 +90,14 @@ def test_parts_are_processed_one_by_one(tmp_path: Path) -> None:
     assert (done.status, done.text) == (0, PRINTED + "// -----\n" + PRINTED.replace("@m", "@n"))
 
 
+def test_no_marker_behind_the_option_is_the_usual_one(tmp_path: Path) -> None:
+    """MLIR's option takes an empty marker as none."""
+    path = tmp_path / "parts.mlir"
+    path.write_text(GOOD + "// -----\n" + GOOD)
+    done = run("cuda_tile_opt", "--split-input-file=", path)
+    assert (done.status, done.text) == (0, PRINTED + "// -----\n" + PRINTED)
+
+
 def test_a_bad_part_does_not_hide_the_errors_of_others(tmp_path: Path) -> None:
     path = tmp_path / "parts.mlir"
     path.write_text("foo\n// -----\n" + GOOD + "// -----\nbar\n")

@@ -144,8 +144,8 @@ def context(given: dict[str, Any]) -> Context:
     values = {name: given.pop(name) for name in NAMES}
     if values["split_marker"] in click.FALSE:  # the option was a flag in MLIR before it took a marker
         values["split_marker"] = None
-    elif values["split_marker"] in click.TRUE:
-        values["split_marker"] = cli.SPLIT_MARKER
+    elif values["split_marker"] == "" or values["split_marker"] in click.TRUE:
+        values["split_marker"] = cli.SPLIT_MARKER  # no marker is MLIR's own, also behind a '='
     return Context(**values)
 
 
