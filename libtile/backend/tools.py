@@ -18,6 +18,17 @@ class ToolNotFoundError(LibtileError):
     """A tool or file of the CUDA toolkit is nowhere to be found; the message says where it was looked for."""
 
 
+_PACKAGES = {"nvdisasm": "nvidia-cuda-nvdisasm", "cuobjdump": "nvidia-cuda-cuobjdump", "libdevice": "nvidia-nvvm"}
+"""What brings a tool or file where that is not nvidia-cuda-nvcc."""
+
+
+def how_to_get(name: str, system: str = sys.platform) -> str:
+    """Where a tool or file comes from, for an error's text."""
+    if system == "darwin":
+        return "NVIDIA has no build of it for macOS"
+    return f"pip install {_PACKAGES.get(name, 'nvidia-cuda-nvcc')} brings it"
+
+
 def _wheel_roots() -> list[Path]:
     spec = importlib.util.find_spec("nvidia")
     if spec is None or spec.submodule_search_locations is None:
@@ -51,7 +62,7 @@ def find_tool(name: str) -> Path:
     if found is None:
         roots = _roots()
         places = ", ".join([*(str(r / "bin") for r in roots), "PATH"])
-        raise ToolNotFoundError(f"{name} was not found in {places}; pip install nvidia-cuda-nvcc brings it")
+        raise ToolNotFoundError(f"{name} was not found in {places}; {how_to_get(name)}")
     return Path(found)
 
 
@@ -63,5 +74,5 @@ def find_libdevice() -> Path:
         path = root / "nvvm" / "libdevice" / "libdevice.10.bc"
         if path.is_file():
             return path
-    places = ", ".join(str(r / "nvvm") for r in roots) or "no CUDA installation"
-    raise ToolNotFoundError(f"libdevice.10.bc was not found in {places}; pip install nvidia-nvvm brings it")
+    places = "in " + ", ".join(str(r / "nvvm") for r in roots) if roots else "(there is no CUDA installation)"
+    raise ToolNotFoundError(f"libdevice.10.bc was not found {places}; {how_to_get('libdevice')}")

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from enum import Enum
 
 from libtile.asm.module import Module, diagnose, load
+from libtile.backend.tools import ToolNotFoundError
 from libtile.explore.record import Compilation, KernelFacts, Record, explore
 from libtile.explore.reference import Outcome, Reference, blamed
 from libtile.explore.sass import amount
@@ -95,7 +96,8 @@ def explain(
     """What is wrong, slow or unusual about a module, bytecode or text, on a target.
 
     With a `reference`, NVIDIA's assembler compiles it as well: where that fails, the ops that it fails on are found by
-    taking others away, for at most `seconds`. Raises LibtileError for what is no module at all.
+    taking others away, for at most `seconds`. Raises LibtileError for what is no module at all, and
+    ToolNotFoundError without ptxas or libdevice.
     """
     given = module if isinstance(module, Module) else Module(load(module))
     told = Explanation(gpu_name)
@@ -105,6 +107,8 @@ def explain(
         return told
     try:
         told.record = explore(given, [gpu_name], source_folders=source_folders)
+    except ToolNotFoundError:
+        raise  # no fault of the kernel
     except LibtileError as error:
         told.findings.append(_refusal(error))
     else:

@@ -17,6 +17,7 @@ from xdsl.ir import Operation
 
 from libtile.api import write
 from libtile.asm.module import Module, load, verify
+from libtile.compiler.driver import compiler_identity
 from libtile.dialects.cuda_tile.attributes import OptimizationHintsAttr
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.dialects.cuda_tile.types import i1, i32
@@ -71,7 +72,8 @@ class Sweep:
         how = "measured" if self.measure == "gpu" else "estimated: a bound from peaks and counts, nothing was measured"
         failed = sum(bool(outcome.error) for outcome in self.outcomes)
         rest = (f", {failed} failed" if failed else "") + (f", {self.resumed} from before" if self.resumed else "")
-        yield f"{len(self.outcomes)} configurations for {self.gpu_name}, {how}{rest}"
+        many = "s" * (len(self.outcomes) != 1)
+        yield f"{len(self.outcomes)} configuration{many} for {self.gpu_name}, {how}{rest}"
         width = max(len(str(outcome.configuration)) for outcome in self.outcomes)
         for outcome in self.outcomes:
             said = f"failed: {outcome.error.partition(chr(10))[0]}" if outcome.error else duration(outcome.seconds)
@@ -106,16 +108,18 @@ def tune(
 
     Estimates are made by `processes` of this machine (None: one for each processor), or by the workers of the Dask
     scheduler at the address `scheduler`. `results` is a file that gets a line for each outcome; what it has of the same
-    trials is taken from it, so that a sweep that was stopped goes on. Returns the Sweep. Raises LibtileError for what
+    trials is taken from it, so that a sweep that was stopped goes on; trials of another libtile, or on another GPU, are
+    others. Returns the Sweep. Raises LibtileError for what
     fits no configuration; a configuration that cannot be compiled or run is an outcome with an error.
     """
-    chosen, target_name = _measure(measure, gpu_name)
+    chosen, target_name, device = _measure(measure, gpu_name)
     arrays = Arrays()
     failed: list[Outcome] = []
     choices = space.configurations(target_name)
     made = list(_trials(source, choices, grid, args, kernel, target_name, chosen, blocks, arrays, failed))
-    digest = arrays.digest()
-    trials = {trial.key: trial for trial in (trial.identified(digest) for trial in made)}
+    # Another release's outcomes, and those of another GPU of the same target, are others.
+    shared = f"{arrays.digest()} {compiler_identity()} {device}"
+    trials = {trial.key: trial for trial in (trial.identified(shared) for trial in made)}
     with ExitStack() as stack:
         file, known = (None, {}) if results is None else _open(results, stack)
         outcomes = [known[key] for key in trials if key in known]
@@ -133,8 +137,8 @@ def tune(
     return Sweep(target_name, chosen, outcomes, resumed)
 
 
-def _measure(measure: str | None, gpu_name: str | None) -> tuple[str, str]:
-    """How to measure, and for which target."""
+def _measure(measure: str | None, gpu_name: str | None) -> tuple[str, str, str]:
+    """How to measure, for which target, and on which device; nothing for estimates."""
     from libtile.runtime.cuda_driver import Device, GpuUnavailableError
     from libtile.runtime.gpu import target_name
 
@@ -142,11 +146,12 @@ def _measure(measure: str | None, gpu_name: str | None) -> tuple[str, str]:
         raise LibtileError(f"there is no measure {measure!r}: use one of {', '.join(MEASURES)}")
     if measure != "estimate":
         try:
-            return "gpu", target_name(Device(), gpu_name)
+            device = Device()
+            return "gpu", target_name(device, gpu_name), device.name
         except GpuUnavailableError:
             if measure == "gpu":
                 raise
-    return "estimate", gpu_name or DEFAULT_TARGET
+    return "estimate", gpu_name or DEFAULT_TARGET, ""
 
 
 def _outcomes(

@@ -39,13 +39,13 @@ class Trial:
     blocks: int
     key: str = ""
 
-    def identified(self, data: str) -> Trial:
-        """The trial with its key; `data` is a digest of the arrays."""
+    def identified(self, shared: str) -> Trial:
+        """The trial with its key; `shared` tells what all trials have: the arrays, the compiler, the device."""
         made = hashlib.sha256(self.module)
         choice = self.configuration
         rest = (
             self.kernel, self.grid, self.arguments, self.gpu_name, self.measure,
-            self.blocks if self.measure == "estimate" else 0, choice.opt_level, choice.schedule, data,
+            self.blocks if self.measure == "estimate" else 0, choice.opt_level, choice.schedule, shared,
         )  # fmt: skip
         made.update(repr(rest).encode())
         return Trial(**{**vars(self), "key": made.hexdigest()[:32]})

@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from libtile.backend import nvptx, ptx, ptxas
+from libtile.backend import nvptx, ptx, ptxas, tools
 from libtile.backend.tools import ToolNotFoundError, find_tool
 from libtile.targets import DATA_LAYOUT, TRIPLE, target, targets
 from oracle import require_tool
@@ -135,6 +135,15 @@ ptxas info    : Used 40 registers, used 1 barriers, 1024 bytes smem"""
 def test_a_missing_tool_says_where_it_was_looked_for():
     with pytest.raises(ToolNotFoundError, match="was not found in"):
         find_tool("no-such-tool-of-cuda")
+
+
+def test_what_is_missing_comes_with_where_to_get_it(monkeypatch):
+    assert tools.how_to_get("ptxas", "linux") == "pip install nvidia-cuda-nvcc brings it"
+    assert tools.how_to_get("nvdisasm", "win32") == "pip install nvidia-cuda-nvdisasm brings it"
+    assert "no build of it for macOS" in tools.how_to_get("libdevice", "darwin")
+    monkeypatch.setattr(tools, "_roots", list)
+    with pytest.raises(ToolNotFoundError, match=r"^libdevice.10.bc was not found \(there is no CUDA installation\); "):
+        tools.find_libdevice.__wrapped__()
 
 
 def test_the_version_names_the_tool_in_use():

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import libtile
+from libtile.backend.tools import ToolNotFoundError
 from libtile.explore import explain
 from libtile.explore.explain import Weight
 from libtile.explore.reference import Outcome, Reference, _failure
@@ -92,6 +93,15 @@ def test_what_cannot_be_compiled_is_wrong():
     told = explain(libtile.parse(text, filename="k.mlir"))
     (finding,) = told.findings
     assert finding.weight is Weight.WRONG and "registers" in finding.message and finding.place.filename == "k.mlir"
+
+
+def test_a_tool_that_is_not_installed_is_no_fault_of_the_kernel(monkeypatch):
+    def missing(name):
+        raise ToolNotFoundError(f"{name} was not found")
+
+    monkeypatch.setattr("libtile.backend.ptxas.find_tool", missing)
+    with pytest.raises(ToolNotFoundError, match="ptxas was not found"):
+        explain(GEMM, "sm_90")
 
 
 # -- NVIDIA's assembler -----------------------------------------------------------------------------------------------

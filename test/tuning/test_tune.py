@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from libtile.runtime.cuda_driver import Device
 from libtile.support.errors import LibtileError
 from libtile.tuning import Outcome, Space, Sweep, tune
 from libtile.tuning.space import expression
@@ -103,6 +104,24 @@ def test_a_sweep_is_ranked_and_goes_on_where_it_was_stopped(tmp_path: Path) -> N
     file.write_text("something else\n")
     with pytest.raises(LibtileError, match="is no file of tuning results"):
         sweep()
+
+
+def test_outcomes_of_another_libtile_or_another_gpu_are_not_taken(machine, tmp_path: Path, monkeypatch) -> None:  # noqa: F811
+    file, begin = tmp_path / "results.jsonl", Device.__init__
+
+    def resumed() -> int:
+        return tune(ADD, Space((3,)), args=arrays(), grid=4, results=file).resumed
+
+    assert (resumed(), resumed()) == (0, 1)
+    monkeypatch.setattr("libtile.tuning.sweep.compiler_identity", lambda: "a later one")
+    assert (resumed(), resumed()) == (0, 1)
+
+    def other(self: Device, *args: object) -> None:
+        begin(self, *args)
+        self.name = "another GPU of this target"
+
+    monkeypatch.setattr(Device, "__init__", other)
+    assert (resumed(), resumed()) == (0, 1)
 
 
 def test_constants_of_a_kernel_are_tuned_and_failures_are_outcomes() -> None:
