@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from math import prod
 
 from xdsl.dialects.builtin import IntegerAttr, TensorType, i1
 from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
@@ -50,7 +51,7 @@ from libtile.lowering.errors import unsupported
 from libtile.lowering.tileas import persistent, tensor_products
 from libtile.lowering.tileas.cleanup import drop_unused, is_pure
 from libtile.lowering.tileas.cluster_pipelines import make_pipelines
-from libtile.lowering.tileas.consumers import check_lies
+from libtile.lowering.tileas.consumers import OTHER_REGISTERS, check_lies, consumer_registers
 from libtile.lowering.tileas.counted_loops import number_type, trips
 from libtile.lowering.tileas.materialize import Inserter
 from libtile.lowering.tileas.schedule import is_zero
@@ -236,12 +237,24 @@ class TensorStepChain(StepChain):
         self._multiply(issuer, count)
         self._compute(consumer, count)
         blocks = consumer.block, producer.block, issuer.block
-        at.add(tensor_products.agents(self.spec.num_warps, *blocks, budgets=tensor_products.has_budgets(self.spec)))
+        at.add(tensor_products.agents(self.spec.num_warps, *blocks, budgets=self._has_budgets()))
         for sum_ in self.sums:
             at.add(DeallocTensorOp.make(sum_.place.storage))
         loop.detach()
         loop.erase()
         drop_unused(block)
+
+    def _has_budgets(self) -> bool:
+        """Whether the warps need registers of the other agents: for sums that stay with them, beside a result, where
+        an equal share does not hold these."""
+
+        def each(sum_: Sum) -> int:
+            return prod(shape_of(sum_.last.result.type)) // (self.spec.num_warps * self.gpu.warp_size)
+
+        kept = sum(each(s) for s in self.sums if s.given is not None)
+        taken = max((each(s) for s in self.sums if s.given is None), default=0)
+        share = consumer_registers(self.spec, self.gpu, None)
+        return tensor_products.has_budgets(self.spec) and kept + taken + OTHER_REGISTERS > share
 
     # -- the thread that issues products ----------------------------------------------------------------------------
 
