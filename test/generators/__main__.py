@@ -10,7 +10,14 @@ import click
 
 import libtile
 from generators import saved
-from generators.check import TARGETS, failure, failure_behind_pipelines, failure_in_pieces, parsed
+from generators.check import (
+    TARGETS,
+    failure,
+    failure_behind_pipelines,
+    failure_in_pieces,
+    failure_of_a_pass,
+    parsed,
+)
 from generators.core import Program
 from generators.pipelines import every
 from generators.programs import PROFILES, QUEUES, TENSORS, program
@@ -31,6 +38,9 @@ from libtile.support.collector import collector_paused
     "--pipeline", "pipelines", multiple=True,
     help="Run the program again behind such passes, and in no simulator; 'all' are those of generators/pipelines.py.",
 )  # fmt: skip
+@click.option(
+    "--passes", is_flag=True, help="Run the program behind each pass of the lowering for one of the targets, in turn."
+)
 @click.option("--seconds", type=float, default=float("inf"), help="Stop after so many seconds.")
 def main(
     seeds: str,
@@ -41,6 +51,7 @@ def main(
     reduce_: bool,
     pieces: bool,
     pipelines: tuple[str, ...],
+    passes: bool,
     seconds: float,
 ) -> None:
     """Run the random programs of SEEDS (a number, or FIRST:END) on the interpreter and in the simulator."""
@@ -66,12 +77,13 @@ def main(
             if time.monotonic() - started > seconds:
                 break
             continue
-        for target in targets:
-            found = failure_in_pieces(made, target) if pieces else failure(made, target)
+        run = failure_of_a_pass if passes else failure_in_pieces if pieces else failure
+        for target in (targets[seed % len(targets)],) if passes else targets:
+            found = run(made, target)
             if found is not None:
                 failed += 1
                 click.echo(f"seed {seed}, {target}: {found}")
-                if reduce_:
+                if reduce_ and not passes:
                     click.echo(reduced(made, target, found))
                 break
         if time.monotonic() - started > seconds:

@@ -11,12 +11,15 @@ from xdsl.ir import Block, Operation, SSAValue
 
 import libtile
 from generators.core import Parameter, Program
+from libtile.compiler.stages import TO_TILEAA
+from libtile.dialects.nv_tileaa.kernels import stage_of
 from libtile.interpreter.formats import ELEMENTS, from_bits
 from libtile.lowering.strip_mine.strip_mine import strip_mine
 from libtile.passes.manager import PassManager
 from libtile.passes.pipeline import parse_pipeline
 from libtile.targets import target as find_target
 from libtile.transforms.canonical_values import create_before, is_op, replace_op
+from lowering.pass_checks import check_passes
 
 TARGETS = ("sm_80", "sm_90", "sm_100", "sm_120")
 
@@ -155,6 +158,18 @@ def failure_in_pieces(program: Program, target: str) -> str | None:
         check_pieces(program, target)
     except Exception as error:
         return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+    return None
+
+
+def failure_of_a_pass(program: Program, target: str) -> str | None:
+    """What goes wrong with the program behind a pass of its lowering, by the interpreter; None if nothing does. Passes
+    of Tile IR are compared as one, as `failure_behind_pipelines` has them one by one."""
+    module = parsed(program).op
+    first = TO_TILEAA if stage_of(module) is None else ""
+    try:
+        check_passes(module, "kernel", program.grid, program.arguments, target, first=first)
+    except Exception as error:
+        return " ".join([f"{type(error).__name__}: {error}", *getattr(error, "__notes__", [])])
     return None
 
 

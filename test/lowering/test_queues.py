@@ -406,7 +406,9 @@ def has_elected_products(text: str, gpu_name: str) -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["queue", "two-consumers", "persistent", "nested", "agents-in-loops", "two-producers"])
+@pytest.mark.parametrize(
+    "name", ["queue", "product", "halves", "two-consumers", "persistent", "nested", "agents-in-loops", "two-producers"]
+)
 def test_turns_that_are_broken_in_any_way_are_found(name):
     """In the modules with pipelines that the compiler makes of queues; on a target of each class in turn."""
     for number, (what, (change, expected)) in enumerate(TURNS_BROKEN.items()):
