@@ -61,6 +61,7 @@ _LEXEMES = re.compile(r'"[^"]*"|;[^\n]*|/\*.*?\*/|[{}]', re.DOTALL)
 """Strings of LLVM IR, which have no escaped quotes, its comments, and braces."""
 
 _INLINE_PTX = re.compile(r'\basm(?:\s+[a-z]+)*\s*"([^"]*)"')
+"""The code of an `asm`, in a text without comments."""
 _ESCAPE = re.compile(r"\\([0-9A-Fa-f]{2})")
 """A character of a string by its number."""
 
@@ -75,6 +76,10 @@ def leaves_function(body: str) -> bool:
     return False
 
 
+def _without_comments(body: str) -> str:
+    return _LEXEMES.sub(lambda found: " " if found[0][0] in ";/" else found[0], body)
+
+
 def check_fragment(text: str, body: str, intrinsics: Iterable[str]) -> None:
     """See to it that the text of a function with a body is that function and nothing else, that its inline PTX stays
     within it, and that LLVM has code for what it calls: `intrinsics`, by their names without types, and those that read
@@ -84,7 +89,8 @@ def check_fragment(text: str, body: str, intrinsics: Iterable[str]) -> None:
 
     if leaves_function(body):
         raise FragmentError("has LLVM IR that is more than the body of one function")
-    if not all(stays_within(_ESCAPE.sub(lambda m: chr(int(m[1], 16)), code)) for code in _INLINE_PTX.findall(body)):
+    codes = _INLINE_PTX.findall(_without_comments(body))
+    if not all(stays_within(_ESCAPE.sub(lambda m: chr(int(m[1], 16)), code)) for code in codes):
         raise FragmentError(f"has LLVM IR with {LEAVES}")
     with LLVM:
         llvm = load()

@@ -215,6 +215,11 @@ def test_llvm_ir_runs_where_it_stands(gpu_name: str) -> None:
         ),
         (
             "f",
+            r"call void asm sideeffect ; on\n \"} .entry evil() { ret;\", \"\"()\nret float %0",
+            "has LLVM IR with PTX that ends what",
+        ),
+        (
+            "f",
             r"fence syncscope(\"agent\") seq_cst\nret float %0",
             "has LLVM IR that LLVM has no code for: LLVM ERROR: ",
         ),

@@ -139,6 +139,7 @@ READERS = {
 """The one place that reads each text with a grammar of its own."""
 
 OTHERS = {
+    "libtile/backend/bitcode.py": "where a fragment of LLVM IR ends, and its inline PTX",
     "libtile/codegen/llvm_text.py": "which names LLVM takes without quotes",
     "libtile/codegen/ptx_text.py": "which names PTX takes, and C's escapes in strings",
     "libtile/codegen/symbols.py": "which names are taken",
