@@ -69,7 +69,7 @@ def find(target: Target, a: str, b: str, d: str, rows: int, columns: int, depth:
     names of the types; None where there is none, the tile is smaller, or tensor memory does not hold the result. Of a
     pair of CTAs each has so many rows, and half of the columns of the right operand."""
     family = target.tcgen05(a, b, d)
-    if family is None or depth % family.k or row_blocks(rows) * columns > COLUMNS:
+    if family is None or depth % family.k or result_columns((rows, columns)) > COLUMNS:
         return None
     fitting = [n for n in family.columns if columns % n == 0]
     m = min(rows, LANES) * ctas
@@ -116,7 +116,7 @@ def memory_layout(shape: Sequence[int], block: int | None = None) -> LinearLayou
     if len(shape) != 2:
         raise ValueError(f"tensor memory holds matrices, not tiles of rank {len(shape)}")
     rows, columns = shape
-    if (rows % LANES and rows != HALF_LANES) or row_blocks(rows) * columns > COLUMNS:
+    if (rows % LANES and rows != HALF_LANES) or result_columns(shape) > COLUMNS:
         raise ValueError(f"tensor memory does not hold {rows} x {columns} elements, {LANES} rows at a time")
     return LinearLayout.of(
         {
@@ -152,7 +152,7 @@ def left_layout(shape: Sequence[int], bits: int) -> LinearLayout:
     organization"). ValueError for one that does not."""
     rows, depth = shape
     together = COLUMN_BITS // bits
-    if rows not in ROWS_OF_THREADS or depth % together or row_blocks(rows) * depth // together > COLUMNS:
+    if rows not in ROWS_OF_THREADS or depth % together or result_columns(shape) // together > COLUMNS:
         raise ValueError(f"tensor memory does not hold a left operand of {rows} x {depth} elements of {bits} bits")
     return LinearLayout.of(
         {
@@ -201,10 +201,15 @@ def row_blocks(rows: int) -> int:
     return max(rows // LANES, 1)
 
 
+def result_columns(shape: Sequence[int]) -> int:
+    """How many columns a result (rows, columns) takes, or a left operand of 32 bits."""
+    rows, columns = shape
+    return row_blocks(rows) * columns
+
+
 def allocated_columns(shape: Sequence[int], count: int = 1) -> int:
     """How many columns are allocated for so many results."""
-    rows, columns = shape
-    wanted = max(count * row_blocks(rows) * columns, FEWEST_COLUMNS)
+    wanted = max(count * result_columns(shape), FEWEST_COLUMNS)
     return 1 << (wanted - 1).bit_length()
 
 

@@ -126,7 +126,7 @@ def column(lines: int, line: int, block: int) -> int:
 def wanted_columns(shape: tuple[int, int, int], blocks: int) -> int:
     """How many columns a result and the factors of a step of a product (rows, columns, depth) take."""
     rows, columns, _ = shape
-    return tcgen05.row_blocks(rows) * columns + columns_of(rows, blocks) + columns_of(columns, blocks)
+    return tcgen05.result_columns((rows, columns)) + columns_of(rows, blocks) + columns_of(columns, blocks)
 
 
 # -- shared memory ----------------------------------------------------------------------------------------------------

@@ -537,7 +537,9 @@ class ExtensionOp(CastOp):
 
     @staticmethod
     def casts(source: Attribute, result: Attribute) -> bool:
-        return CastOp.casts(source, result) and source.width.data < result.width.data  # type: ignore[attr-defined]
+        if not isinstance(source, IntegerType) or not isinstance(result, IntegerType):
+            return False
+        return source.width.data < result.width.data
 
 
 class ExtSIOp(ExtensionOp):
@@ -569,7 +571,7 @@ class TruncIOp(CastOp):
 
     @staticmethod
     def casts(source: Attribute, result: Attribute) -> bool:
-        return CastOp.casts(source, result) and source.width.data > result.width.data  # type: ignore[attr-defined]
+        return ExtensionOp.casts(result, source)
 
 
 class IndexCastOp(CastOp):

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import count
 
-from xdsl.ir import Attribute, Block, IRNode, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, IRNode, Operation, OpResult, Region, SSAValue
 
 from libtile.dialects.cuda_tile.ops import build
 from libtile.dialects.cuda_tile.types import TileType, is_float
@@ -159,15 +159,15 @@ class JoinedBodies:
 
     def _behind(self, pair: Pair) -> list[Pair]:
         """The pairs that two equal ops take, where the values are not one already and no numbers."""
-        ops = [v.owner for v in pair]
-        if self._of(pair[0]) == self._of(pair[1]) or _is_number(pair[0]):
+        v, w = pair
+        if self._of(v) == self._of(w) or _is_number(v):
             return []
-        a, b = ops
-        if not (isinstance(a, Operation) and isinstance(b, Operation) and a.parent is self.first):
+        if not (isinstance(v, OpResult) and isinstance(w, OpResult)) or v.index != w.index:
             return []
-        if b.parent is not self.second or _is_anchor(a) or _is_anchor(b) or not self._alike(a, b):
+        a, b = v.op, w.op
+        if a.parent is not self.first or b.parent is not self.second:
             return []
-        if list(a.results).index(pair[0]) != list(b.results).index(pair[1]):  # type: ignore[arg-type]
+        if _is_anchor(a) or _is_anchor(b) or not self._alike(a, b):
             return []
         return list(zip(_uses(a), _uses(b)))
 

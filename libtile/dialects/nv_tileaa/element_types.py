@@ -7,6 +7,7 @@ from xdsl.dialects.builtin import Float4E2M1FNType, Float8E4M3FNType, Float8E8M0
 from xdsl.ir import Attribute
 
 from libtile.dialects.cuda_tile.types import NUMBER_TYPES, Fnv8E5M3FNUType
+from libtile.ir.tile_form import element_of, shape_of
 from libtile.numerics.elements import ELEMENTS, FORMATS, POINTER_BITS
 
 FLOATS: dict[type[Attribute], int] = {type(NUMBER_TYPES[name]): ELEMENTS[name].storage_bits for name in FORMATS}
@@ -30,6 +31,11 @@ def is_integer(element: Attribute) -> bool:
 def is_index(element: Attribute) -> bool:
     """Whether it counts elements: an index, or an integer that is no truth value, which would be 1 or -1."""
     return isinstance(element, IndexType) or (isinstance(element, IntegerType) and element.width.data > 1)
+
+
+def is_count(type_: Attribute) -> bool:
+    """Whether a value of a type is one number that counts elements, and no tile of them."""
+    return not shape_of(type_) and is_index(element_of(type_))
 
 
 def bit_width(element: Attribute) -> int:

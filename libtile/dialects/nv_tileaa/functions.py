@@ -43,7 +43,7 @@ from libtile.dialects.nv_tileaa.contracts import (
     require_power_of_two,
     require_yields,
 )
-from libtile.dialects.nv_tileaa.element_types import is_index
+from libtile.dialects.nv_tileaa.element_types import is_count, is_index
 from libtile.dialects.nv_tileaa.function_text import parse_function, print_function
 from libtile.dialects.nv_tileaa.terminators import (
     FUNC,
@@ -55,7 +55,7 @@ from libtile.dialects.nv_tileaa.terminators import (
 )
 from libtile.dialects.nv_tileaa.types import ProgramIdType
 from libtile.ir.places import walk
-from libtile.ir.tile_form import TileOp, element_of, integer_of, shape_of, tile_op, type_text
+from libtile.ir.tile_form import TileOp, element_of, integer_of, tile_op, type_text
 
 if TYPE_CHECKING:
     from xdsl.parser import Parser
@@ -239,7 +239,7 @@ class LaunchFuncOp(TileOp):
         if not isinstance(callee, FuncOp) or not callee.is_entry:
             raise VerifyException(f"'{self.kernel.root_reference.data}' is no kernel: only kernels are launched")
         for size in (self.grid_x, self.grid_y, self.grid_z):
-            if shape_of(size.type) or not is_index(element_of(size.type)):
+            if not is_count(size.type):
                 raise VerifyException(f"expects the sizes of the grid to be numbers, but got {type_text(size.type)}")
         given, inputs = [v.type for v in self.arguments], list(callee.function_type.inputs.data)
         if given != inputs:

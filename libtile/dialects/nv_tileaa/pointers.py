@@ -33,7 +33,7 @@ from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
 from libtile.dialects.effect_traits import PureIfSaid
 from libtile.dialects.interfaces import Partial
 from libtile.dialects.nv_tileaa.attributes import ConvParamsAttr, RoundingModeAttr
-from libtile.dialects.nv_tileaa.element_types import BLOCK_SCALED, bit_width, is_float, is_index, is_integer
+from libtile.dialects.nv_tileaa.element_types import BLOCK_SCALED, bit_width, is_count, is_float, is_integer
 from libtile.dialects.nv_tileaa.shapes import Unary, integers_of
 from libtile.dialects.nv_tileaa.target import lacks_block_scaling
 from libtile.dialects.nv_tileaa.types import GLOBAL, MemRefType, PtrType, TiledViewType
@@ -325,7 +325,7 @@ class MakeMemRefOp(TileOp):
                 f"expects the result to keep the base's element type and address space, but got {base} vs {result}"
             )
         for value in (*self.group("offset"), *self.sizes, *self.strides):
-            if shape_of(value.type) or not is_index(element_of(value.type)):
+            if not is_count(value.type):
                 raise VerifyException(
                     f"expects offset, sizes and strides to be numbers, but got {type_text(value.type)}"
                 )
@@ -458,7 +458,7 @@ class GetDimSizeOp(Unary):
         rank = source.rank if isinstance(source, MemRefType | TiledViewType) else len(shape_of(source))
         if not 0 <= self.dim.value.data < rank:
             raise VerifyException(f"expects dim in range 0 to {rank - 1}, but got {self.dim.value.data}")
-        if shape_of(self.result.type) or not is_index(element_of(self.result.type)):
+        if not is_count(self.result.type):
             raise VerifyException(f"expects a number as result, but got {type_text(self.result.type)}")
 
 

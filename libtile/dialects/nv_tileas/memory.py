@@ -29,7 +29,7 @@ from libtile.dialects.cuda_tile.verify.types import inner_sizes_problem
 from libtile.dialects.effect_traits import Observable, ReadsMemory
 from libtile.dialects.nv_tileaa.attributes import MemScopeAttr, MemSemanticAttr, PaddingValueAttr, RmwModeAttr
 from libtile.dialects.nv_tileaa.contracts import require_mode, require_token_result
-from libtile.dialects.nv_tileaa.element_types import bit_width, is_float, is_index, is_integer
+from libtile.dialects.nv_tileaa.element_types import bit_width, is_count, is_float, is_index, is_integer
 from libtile.dialects.nv_tileaa.memory import (
     AtomicCas,
     AtomicRmw,
@@ -201,7 +201,7 @@ class TiledMemOp(MemoryOp):
         """Scalars of one type; along the sparse dimension a tile of indices, which may be of another type. What offsets
         there are are scalars."""
         for offset in self.group("offsets") if "offsets" in dict(self.get_irdl_definition().operands) else ():
-            if not is_index(element_of(offset.type)) or shape_of(offset.type):
+            if not is_count(offset.type):
                 raise VerifyException(f"expects offsets that are integers, but got {type_text(offset.type)}")
         coordinates = self.coordinates
         expected = base_rank(view) + (view.layout.leading if isinstance(view, TiledViewType) else 0)

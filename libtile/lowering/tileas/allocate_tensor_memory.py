@@ -124,8 +124,8 @@ def _columns(op: AllocTensorOp) -> int:
     assert isinstance(type_, BufferType)
     if len(type_.shape) != 3:
         raise unsupported(op, "is no storage for stages in tensor memory")
-    stages, rows, columns = type_.shape
-    return stages * tcgen05.row_blocks(rows) * columns
+    stages, *shape = type_.shape
+    return stages * tcgen05.result_columns(shape)
 
 
 def _users(value: SSAValue) -> Iterator[Operation]:

@@ -138,7 +138,7 @@ class _Again:
     def _for(self, op: scf.ForOp, number: int, places: Places, values: Values) -> Operation:
         kept = self._kept(op.body.block.args[1:])
         block, behind = self._block(op.body.block, number, (0, *(n + 1 for n in kept)), places, values)
-        block.add_op(scf.YieldOp(*self._last(op.body.block, kept, values), *behind))
+        block.add_op(scf.YieldOp(*self._handed_on(op.body.block, kept, values), *behind))
         first, last, step = (_of(v, values) for v in (op.lb, op.ub, op.step))
         return scf.ForOp(first, last, step, [*(_of(op.iter_args[n], values) for n in kept), *places], block)
 
@@ -147,7 +147,7 @@ class _Again:
         for region in op.regions:
             if region.blocks:
                 block, behind = self._block(region.block, number, (), places, values)
-                block.add_op(scf.YieldOp(*self._last(region.block, kept, values), *behind))
+                block.add_op(scf.YieldOp(*self._handed_on(region.block, kept, values), *behind))
             else:
                 block = Block()
                 block.add_op(scf.YieldOp(*places))
@@ -163,7 +163,7 @@ class _Again:
         passed = [_of(end.args[n], values) for n in kept]
         before.add_op(scf.ConditionOp(_of(end.condition, values), *passed, *behind))
         after, behind = self._block(second, number, kept, places, values)
-        after.add_op(scf.YieldOp(*self._last(second, begun, values), *behind))
+        after.add_op(scf.YieldOp(*self._handed_on(second, begun, values), *behind))
         types = [*(op.results[n].type for n in kept), *(v.type for v in places)]
         return scf.WhileOp([*(_of(op.arguments[n], values) for n in begun), *places], types, [before], [after])
 
@@ -191,7 +191,7 @@ class _Again:
     def _kept(self, values: Sequence[SSAValue]) -> list[int]:
         return [n for n, value in enumerate(values) if value in self.wanted.carried]
 
-    def _last(self, block: Block, kept: Sequence[int], values: Values) -> list[SSAValue]:
+    def _handed_on(self, block: Block, kept: Sequence[int], values: Values) -> list[SSAValue]:
         """What a block yields, of these numbers."""
         return [_of(_yielded(block)[n], values) for n in kept] if kept else []
 

@@ -93,7 +93,7 @@ def plan(function: FuncOp, gpu: Target) -> list[StageResult]:
 
 def columns_of(results: Sequence[StageResult]) -> int:
     """The columns of tensor memory that so many results take."""
-    return sum(made.stages * tcgen05.row_blocks(made.shape[0]) * made.shape[1] for made in results)
+    return sum(made.stages * tcgen05.result_columns(made.shape) for made in results)
 
 
 class StageResult:

@@ -145,11 +145,6 @@ class _Apart:
     finals: dict[int, _Stages]
 
 
-def _columns(shape: Sequence[int]) -> int:
-    """Of tensor memory, that a result takes."""
-    return tcgen05.row_blocks(shape[0]) * shape[1]
-
-
 class TensorChain(Chain):
     """One kernel, and its loop with products of scores, and one that these feed. Unfit where it stays as it is."""
 
@@ -171,7 +166,7 @@ class TensorChain(Chain):
         if not is_zero(leading[0].c) or not is_zero(self.loop.iter_args[self.carried]):
             raise Unfit("its accumulators do not start with zeros")
         self._check_rescaling(self.parts)
-        scores, sums = (_columns(shape_of(p.op.result.type)) for p in (self.firsts[-1], self.second))
+        scores, sums = (tcgen05.result_columns(shape_of(p.op.result.type)) for p in (self.firsts[-1], self.second))
         self.left_columns = 0 if self._computed_in_shared_memory() else self._left_columns(self.second.op)
         left = tcgen05.COLUMNS - scores - sums - self.left_columns
         each = 1 << len(layout_of(self.firsts[-1].op.result).basis(REGISTER))
@@ -193,14 +188,15 @@ class TensorChain(Chain):
 
     def _left_columns(self, product: DotOp) -> int:
         """Columns of tensor memory that the left operand of a product takes."""
-        return _columns(shape_of(product.a.type)) * bit_width(self._element(product.a)) // tcgen05.COLUMN_BITS
+        words = tcgen05.result_columns(shape_of(product.a.type))
+        return words * bit_width(self._element(product.a)) // tcgen05.COLUMN_BITS
 
     def _computed_in_shared_memory(self) -> list[BufferType]:
         """That of the left operand that is computed, where scores and sums leave no columns of tensor memory to it."""
         product = next((p for p in self.products if p.a is None), None)
         if product is None:
             return []
-        scores, sums = _columns(shape_of(product.op.a.type)), _columns(shape_of(product.op.result.type))
+        scores, sums = (tcgen05.result_columns(shape_of(v.type)) for v in (product.op.a, product.op.result))
         if scores + sums + self._left_columns(product.op) <= tcgen05.COLUMNS:
             return []
         return [operand_buffer(self.gpu, product.atom, "a", product.op.a)]
@@ -274,7 +270,7 @@ class TensorChain(Chain):
             seen = BufferType((stages, *stage.shape), stage.element_type, "tmem")
             type_ = (
                 seen
-                if _columns(stage.shape) == columns
+                if tcgen05.result_columns(stage.shape) == columns
                 else BufferType((1, min(stage.shape[0], tcgen05.LANES), stages * columns), f32, "tmem")
             )
             made = at.value(AllocTensorOp.make(results=[type_]))
@@ -289,7 +285,7 @@ class TensorChain(Chain):
             return BufferType(shape, self._element(product.c), "tmem", LayoutAttr(tcgen05.memory_layout(shape)))
 
         self.scores, self.sums = (
-            staged(_columns(shape_of(p.op.result.type)), stages, result(p.op))
+            staged(tcgen05.result_columns(shape_of(p.op.result.type)), stages, result(p.op))
             for p, stages in ((self.firsts[-1], self.stages), (self.second, 1))
         )
         computed = self._computed_in_shared_memory()

@@ -117,7 +117,7 @@ def results_at_a_time(tiles: Sequence[Sequence[int]], spec: KernelSpecAttr, more
     many columns `more`: as often as there are columns for, which blocks on a multiprocessor share. Unfit where there
     are not even columns for several results once."""
     columns = tcgen05.COLUMNS // (spec.occupancy or 1)
-    each = sum(tcgen05.row_blocks(tile[0]) * tile[1] for tile in tiles)
+    each = sum(tcgen05.result_columns(tile) for tile in tiles)
 
     def taken(count: int) -> int:
         return tcgen05.allocated_columns((tcgen05.LANES, count * each + more))

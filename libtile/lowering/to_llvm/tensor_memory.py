@@ -54,7 +54,7 @@ def allocate(e: Emitter, op: AllocTensorOp) -> TensorMemory:
         raise unsupported(op, "stands in front of the op that allocates tensor memory", e.b.target.name)
     start, _ = e.tensor_memory
     address = e.b.add(start, integer(I32, offset.value.data))
-    return TensorMemory(address, element_name(type_.element_type), atoms.row_blocks(shape[0]) * shape[1], ctas)
+    return TensorMemory(address, element_name(type_.element_type), atoms.result_columns(shape), ctas)
 
 
 @rule(DeallocTensorOp)
@@ -283,8 +283,8 @@ def seen_as(e: Emitter, op: ReinterpretOp, held: TensorMemory) -> None:
         return
     if not isinstance(type_, BufferType) or len(type_.shape) != 3 or not isinstance(source, BufferType):
         raise unsupported(op, "sees tensor memory as other things than stages", e.b.target.name)
-    stages, rows, _ = source.shape
-    columns = stages * atoms.row_blocks(rows) * source.shape[2]
+    stages, *shape = source.shape
+    columns = stages * atoms.result_columns(shape)
     e.bind(op.result, replace(held, element=element_name(type_.element_type), each=columns // type_.shape[0]))
 
 
@@ -297,7 +297,7 @@ def part(e: Emitter, op: ExtractSliceOp, held: TensorMemory) -> None:
     if op.indices or row % atoms.LANES or (rows > atoms.LANES and width != columns and not _is_spaced(op, columns)):
         raise unsupported(op, "is no part of a result that lies side by side", e.b.target.name)
     place = integer(I32, row // atoms.LANES * columns + column)
-    e.bind(op.result, replace(held, address=e.b.add(held.address, place), each=atoms.row_blocks(rows) * width))
+    e.bind(op.result, replace(held, address=e.b.add(held.address, place), each=atoms.result_columns((rows, width))))
 
 
 def _is_spaced(op: ExtractSliceOp, columns: int) -> bool:
