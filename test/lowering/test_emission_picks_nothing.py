@@ -40,7 +40,7 @@ ALLOWED: dict[str, set[str]] = {
     "libtile.atoms.tcgen05": {
         "COLUMN_BITS", "FRAGMENT_BITS", "FRAGMENT_COLUMNS", "FRAGMENT_LANES", "GROUP_WARPS", "LANES",
         "PACKED", "WARP_LANES", "are_loaded_by", "block_columns", "can_transpose", "ctas_of", "fields", "instruction",
-        "kind", "register_layout", "row_blocks", "row_layout", "row_warps", "shared_operand",
+        "kind", "register_layout", "result_columns", "row_blocks", "row_layout", "row_warps", "shared_operand",
     },
     # chunks that a copy to a given layout by a given instruction moves
     "libtile.atoms.transposing_copies": {
