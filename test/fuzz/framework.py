@@ -163,6 +163,16 @@ def _work(fuzzer: Fuzzer, seeds: range, out: Connection) -> None:
     out.close()
 
 
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Ctrl-C counts behind the block."""
+    old = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, old)
+
+
 class _Worker:
     """A process over some seeds; started anew behind a seed that ended it."""
 
@@ -177,7 +187,8 @@ class _Worker:
         self.pipe, theirs = multiprocessing.Pipe(duplex=False)
         context = multiprocessing.get_context("fork")
         self.process = context.Process(target=_work, args=(self.fuzzer, seeds, theirs), daemon=True)
-        self.process.start()
+        with _uninterrupted():  # between the fork and its record nobody would end the process
+            self.process.start()
         theirs.close()
 
     def receive(self, report: Report) -> bool:
@@ -224,8 +235,10 @@ def run(
     """Run seeds in `jobs` processes, and stop after so many seconds, or when the user interrupts."""
     report = Report(notify=notify)
     end = time.monotonic() + seconds
-    workers = [_Worker(fuzzer, seeds[job::jobs]) for job in range(min(jobs, len(seeds)))]
+    workers: list[_Worker] = []
     try:
+        for job in range(min(jobs, len(seeds))):
+            workers.append(_Worker(fuzzer, seeds[job::jobs]))
         while workers and time.monotonic() < end:
             ready = wait([worker.pipe for worker in workers], timeout=1.0)
             workers = [

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from fuzz import FUZZERS, bytecode, fuzzer
+from fuzz import FUZZERS, bytecode, framework, fuzzer
 from fuzz.framework import MEMORY, Failure, Fuzzer, bounded, run, run_here
 from fuzz.mutate import tokens
 from libtile.bytecode import BytecodeError, validate
@@ -137,6 +137,22 @@ def test_inputs_compile_for_every_stage_that_is_asked_for() -> None:
     chosen = fuzzer("compile")
     stages = {chosen.input(seed).options.emit for seed in range(40)}
     assert stages == set(STAGES) - {"cubin"}
+
+
+def test_an_interrupt_counts_while_workers_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[framework._Worker] = []
+
+    class Interrupted(framework._Worker):
+        def __init__(self, fuzzer: Fuzzer, seeds: range) -> None:
+            if started:
+                raise KeyboardInterrupt
+            super().__init__(fuzzer, seeds)
+            started.append(self)
+
+    monkeypatch.setattr(framework, "_Worker", Interrupted)
+    assert run(fuzzer("bytecode"), range(100_000_000), jobs=2).interrupted
+    started[0].process.join(60)
+    assert started[0].process.exitcode == -signal.SIGKILL
 
 
 def test_a_run_that_is_interrupted_reports_what_it_has():
