@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from xdsl.ir import Operation
 
 from libtile.interpreter.address_space import Memory, first_index
 from libtile.interpreter.faults import Fault, FaultKind
@@ -30,6 +31,10 @@ class Accesses:
     def of(site: Site, element: Element, *, reads: bool = False, writes: bool = False) -> Accesses:
         """From the op's ordering attributes."""
         return Accesses(site, element, site.attr("memory_ordering_semantics"), site.attr("memory_scope"), reads, writes)
+
+    @property
+    def op(self) -> Operation:
+        return self.site.op
 
     def ordered(self, block: Any, addresses: np.ndarray, where: Array | None, token: Token | None) -> Token | None:
         """Check for races and give the result token; None when races are not looked for."""

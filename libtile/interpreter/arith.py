@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, FloatAttr, IntegerAt
 from libtile.dialects.arith import IntegerOverflowAttr, IntegerOverflowFlag
 from libtile.interpreter.faults import Fault, FaultKind
 from libtile.interpreter.formats import Array
-from libtile.interpreter.inner_rules import RULES, Run, Site, pure, same
+from libtile.interpreter.inner_rules import RULES, Run, Site, made_by, pure, same
 from libtile.interpreter.integer import signed, unsigned, wrap
 from libtile.support.records import replace
 
@@ -82,10 +82,7 @@ def _predicate(site: Site) -> int:
 
 
 def _with(rule: str, site: Site, **given: Any) -> Run:
-    from libtile.interpreter.rules import load_rules
-
-    make: Any = load_rules()[rule].make
-    run: Run = make(replace(site, given=given, names=("lhs", "rhs")))
+    run: Run = made_by(rule)(replace(site, given=given, names=("lhs", "rhs")))
     return run
 
 

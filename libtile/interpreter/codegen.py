@@ -42,9 +42,9 @@ from libtile.interpreter.rules import (
     Site,
     combine_masks,
     flatten,
-    load_rules,
     require_initialised,
 )
+from libtile.interpreter.table import RULES
 from libtile.support.checks import INTERPRETER, Checks
 from libtile.support.records import dataclass, field
 
@@ -96,7 +96,6 @@ class Emitter:
     globals: Mapping[str, Any]
     trace: Callable[..., None] | None
     files: dict[str, list[Operation | None]]
-    rules: dict[str, Rule] = field(default_factory=load_rules)
     text: list[str] = field(default_factory=list)
     ops: list[Operation | None] = field(default_factory=list)
     namespace: dict[str, Any] = field(default_factory=dict)
@@ -171,7 +170,7 @@ class Emitter:
         if op.spec.name == "constant":
             self.constant(op)
             return
-        rule = self.rules.get(op.spec.name)
+        rule = RULES.get(op.spec.name)
         if rule is None:
             raise InterpreterFault(
                 FaultKind.UNSUPPORTED, "the interpreter has no rule for it", op.name, source_location(op)
@@ -353,11 +352,11 @@ class Emitter:
     def communicates(self, op: Operation) -> bool:
         if not isinstance(op, CudaTileOp):
             return False
-        rule = self.rules.get(op.spec.name)
+        rule = RULES.get(op.spec.name)
         return rule is not None and rule.synchronises(op)
 
     def has_effect(self, op: Operation) -> bool:
-        rule = self.rules.get(op.spec.name) if isinstance(op, CudaTileOp) else None
+        rule = RULES.get(op.spec.name) if isinstance(op, CudaTileOp) else None
         return rule is not None and rule.effect
 
     def open_loop(
@@ -445,7 +444,7 @@ class Emitter:
     def is_elementwise(self, op: Operation) -> bool:
         if not isinstance(op, CudaTileOp) or op.regions:
             return False
-        rule = self.rules.get(op.spec.name)
+        rule = RULES.get(op.spec.name)
         return op.spec.name in ("constant", "yield") or (rule is not None and rule.elementwise)
 
     def compiled(self, name: str) -> Callable[..., Any]:

@@ -8,7 +8,7 @@ place, with the kernel's parameters as theirs.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
@@ -21,11 +21,18 @@ from libtile.interpreter.location import source_location
 from libtile.ir.places import walk
 from libtile.ir.tile_form import integer_of
 
-if TYPE_CHECKING:
-    from libtile.interpreter.inner_codegen import InnerEmitter
+
+class Emits(Protocol):
+    """What writes a kernel's program, as far as it is asked here: `inner_codegen.InnerEmitter`."""
+
+    names: dict[SSAValue, str]
+
+    def define(self, value: SSAValue) -> str: ...
+    def line(self, text: str, op: Operation | None = None) -> None: ...
+    def op(self, op: Operation) -> None: ...
 
 
-def named_descriptor(emitter: InnerEmitter, op: Operation) -> None:
+def named_descriptor(emitter: Emits, op: Operation) -> None:
     """`get_tma_desc`: the descriptor with a number."""
     assert isinstance(op, GetTmaDescOp)
     kernel: Operation | None = op
@@ -40,7 +47,7 @@ def named_descriptor(emitter: InnerEmitter, op: Operation) -> None:
     emitter.line(f"{emitter.define(op.results[0])} = {text}", op)
 
 
-def hidden_descriptors(emitter: InnerEmitter, kernel: FuncOp) -> None:
+def hidden_descriptors(emitter: Emits, kernel: FuncOp) -> None:
     """Name the hidden arguments of a kernel, which stand for the host's descriptors in the order of their numbers."""
     hidden = [argument for argument in kernel.body.block.args if isinstance(argument.type, TmaDescType)]
     if not hidden:
@@ -61,7 +68,7 @@ def _made_by_host(kernel: FuncOp) -> dict[int, MakeTiledTmaDescOp]:
     return {integer_of(op.tma_index): op for op in found}
 
 
-def _in_place(emitter: InnerEmitter, kernel: FuncOp, made: MakeTiledTmaDescOp) -> str:
+def _in_place(emitter: Emits, kernel: FuncOp, made: MakeTiledTmaDescOp) -> str:
     """Run what a descriptor is made by; its name."""
     needed: dict[Operation, None] = {}
 

@@ -27,7 +27,8 @@ from libtile.interpreter.codegen import Emitter, Frame, Program, counted
 from libtile.interpreter.faults import Fault, FaultKind, InterpreterFault
 from libtile.interpreter.formats import element
 from libtile.interpreter.host_descriptors import hidden_descriptors, named_descriptor
-from libtile.interpreter.inner_rules import WAIT, Rule, Site, load_rules, python_value
+from libtile.interpreter.inner_rules import WAIT, Rule, Site, python_value
+from libtile.interpreter.inner_table import RULES
 from libtile.interpreter.location import source_location
 from libtile.interpreter.machine import state_of
 from libtile.interpreter.nv_tileaa import queues
@@ -58,7 +59,6 @@ class InnerEmitter(Emitter):
 
     calls: list[str] = field(default_factory=list)
     made: int = 0
-    inner_rules: dict[str, Rule] = field(default_factory=load_rules)
 
     # -- names and ops ----------------------------------------------------------------------------------------------
 
@@ -73,7 +73,7 @@ class InnerEmitter(Emitter):
         if handler is not None:
             handler(self, op)
             return
-        rule = self.inner_rules.get(op.name)
+        rule = RULES.get(op.name)
         if rule is None:
             raise InterpreterFault(
                 FaultKind.UNSUPPORTED, "the interpreter has no rule for it", op.name, source_location(op)
@@ -99,9 +99,15 @@ class InnerEmitter(Emitter):
         """The function of an op's rule, made for its place in the program."""
         elementwise = op.name in WITH_BODY and all(self.is_elementwise(o) for o in op.walk() if o is not op)
         try:
-            return rule.make(Site(op, self.checks, self.globals, rule.given, rule.names, elementwise))
+            return rule.make(
+                Site(op, self.checks, self.compiled_beside, self.globals, rule.given, rule.names, elementwise)
+            )
         except Fault as fault:
             raise InterpreterFault(fault.kind, fault.message, op.name, source_location(op)) from None
+
+    def compiled_beside(self, kernel: Operation) -> Program:
+        """Another kernel of the module, which this one launches."""
+        return compile_kernel(kernel, self.checks, self.globals)
 
     def waiting(self, op: Operation, target: str, text: str) -> None:
         """A line that is run until it need not wait any more."""
@@ -131,15 +137,15 @@ class InnerEmitter(Emitter):
     def is_elementwise(self, op: Operation) -> bool:
         if op.name in TERMINATORS:
             return True
-        rule = self.inner_rules.get(op.name)
+        rule = RULES.get(op.name)
         return not op.regions and rule is not None and rule.elementwise
 
     def communicates(self, op: Operation) -> bool:
-        rule = self.inner_rules.get(op.name)
+        rule = RULES.get(op.name)
         return rule is not None and (rule.synchronises(op) or rule.waits)
 
     def has_effect(self, op: Operation) -> bool:
-        rule = self.inner_rules.get(op.name)
+        rule = RULES.get(op.name)
         return rule is not None and rule.effect
 
     # -- regions in place -------------------------------------------------------------------------------------------

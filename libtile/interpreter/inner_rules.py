@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The table of rules of the inner dialects, and of the ops of arith, math and tensor that stand beside theirs.
+"""Rules of the inner dialects, and of the ops of arith, math and tensor that stand beside theirs, and the table that
+they enter, which `libtile.interpreter.inner_table` has full.
 
 A rule is what it is for Tile IR (`libtile.interpreter.rules`): a function that takes a `Site`, and returns the function
 that runs. That one takes the op's operand groups as declared (a value, None for an absent optional one, a tuple for a
@@ -27,6 +28,7 @@ from libtile.dialects.nv_tileaa.attributes import KeywordAttr
 from libtile.interpreter import rules
 from libtile.interpreter.formats import Element, element
 from libtile.interpreter.rules import Run as Run
+from libtile.interpreter.table import RULES as TILE_RULES
 from libtile.ir.tile_form import TileOp, stored_element, stored_shape
 from libtile.support.checks import Checks
 from libtile.support.records import dataclass, field
@@ -71,6 +73,8 @@ class Site:
 
     op: Operation
     checks: Checks
+    compile: Callable[[Operation], Any]
+    """Translates another kernel of the module: to a `Program`, with the same checks and globals."""
     globals: Mapping[str, Any] = field(default_factory=dict)
     given: Mapping[str, Any] = field(default_factory=dict)
     """Attributes that the rule is to see in place of the op's."""
@@ -166,34 +170,13 @@ def effect(*names: str, waits: bool = False, synchronises: Callable[[Operation],
 def same(name: str, rule: str, names: str = "", **given: Any) -> None:
     """The rule of an op of Tile IR is this op's as well: it knows the operands by `names`, and sees attributes that are
     `given` here in place of the op's."""
-    known = rules.load_rules()[rule]
+    known = TILE_RULES[rule]
     made = Rule(name, made_by(rule), known.effect, known.elementwise, given=given, names=tuple(names.split()))
     rules.add_rule(RULES, made)
 
 
 def made_by(rule: str) -> Callable[[Site], Run]:
     """What the rule of an op of Tile IR makes for a place: it asks no more of that than this module's sites have."""
-    make: Any = rules.load_rules()[rule].make
+    make: Any = TILE_RULES[rule].make
     found: Callable[[Site], Run] = make
     return found
-
-
-def load_rules() -> dict[str, Rule]:
-    """The full table (importing this module alone gives an empty one)."""
-    from libtile.interpreter import arith  # noqa: F401
-    from libtile.interpreter.nv_tileaa import (  # noqa: F401
-        arithmetic,
-        collectives,
-        convolutions,
-        escapes,
-        functions,
-        memory,
-        pointers,
-        queues,
-        shapes,
-        tokens,
-    )
-    from libtile.interpreter.nv_tileas import async_products, pipeline, tiles, tma  # noqa: F401
-    from libtile.interpreter.nv_tileas import memory as operational  # noqa: F401
-
-    return RULES

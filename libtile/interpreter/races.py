@@ -17,7 +17,7 @@ more unordered readers than that a race may go unseen; none is reported that is 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 from xdsl.ir import Operation
@@ -27,9 +27,27 @@ from libtile.interpreter.faults import Fault, FaultKind
 from libtile.interpreter.location import source_location
 from libtile.support.records import dataclass
 
-if TYPE_CHECKING:
-    from libtile.interpreter.accesses import Accesses
-    from libtile.interpreter.machine import TileBlock
+
+class Accessing(Protocol):
+    """How an op accesses memory, as far as it is asked here: `accesses.Accesses`."""
+
+    @property
+    def op(self) -> Operation: ...
+    @property
+    def ordering(self) -> str: ...
+    @property
+    def scope(self) -> str | None: ...
+    @property
+    def reads(self) -> bool: ...
+    @property
+    def writes(self) -> bool: ...
+
+
+class Ordered(Protocol):
+    """A tile block whose accesses are numbered: `machine.TileBlock`."""
+
+    linear: int
+    sequence: int
 
 
 class Token:
@@ -94,7 +112,7 @@ class RaceDetector:
         self.released: dict[int, Token] = {}
         """By address: what happens before the last release there."""
 
-    def access(self, how: Accesses, block: TileBlock, allocation: Allocation, offsets: np.ndarray, size: int,
+    def access(self, how: Accessing, block: Ordered, allocation: Allocation, offsets: np.ndarray, size: int,
                token: Token | None) -> Token:  # fmt: skip
         """Record accesses of `size` bytes at byte offsets of an allocation; the op's result token.
 
@@ -103,7 +121,7 @@ class RaceDetector:
         before = token.before if token is not None else {}
         writes, ordering = how.writes, how.ordering
         reach = 0 if ordering == "weak" else REACH[how.scope or "device"]
-        access = Access(block.linear, block.sequence, writes, reach, how.site.op)
+        access = Access(block.linear, block.sequence, writes, reach, how.op)
         number = len(self.accesses)
         self.accesses.append(access)
         block.sequence += 1

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The table of rules: one per op, each made once per place in a program and then called for every execution.
+"""What rules are, and the table that they enter, which `libtile.interpreter.table` has full: one per op, each made once
+per place in a program and then called for every execution.
 
 A rule is a function that takes a `Site` (all that is known before running: types, attributes, how much to check) and
 returns the function that runs. That one takes the op's operands as declared (a value, None for an absent optional
@@ -156,26 +157,6 @@ def add_rule(rules: dict[str, AnyRule], rule: AnyRule) -> None:
     if rule.name in rules:
         raise ValueError(f"two rules for {rule.name}")
     rules[rule.name] = rule
-
-
-def load_rules() -> dict[str, Rule]:
-    """The full table (importing this module alone gives an empty one)."""
-    from libtile.interpreter import (  # noqa: F401
-        atomics,
-        bitwise,
-        conversions,
-        core,
-        floating,
-        integer,
-        math_functions,
-        memory,
-        misc,
-        mma,
-        reduce_scan,
-        views,
-    )
-
-    return RULES
 
 
 # -- uninitialised elements -----------------------------------------------------------------------------------------

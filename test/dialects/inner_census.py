@@ -31,7 +31,7 @@ from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileas.layout import LayoutAttr
 from libtile.dialects.nv_tileas.types import BufferType
 from libtile.interpreter.inner_codegen import STRUCTURE
-from libtile.interpreter.inner_rules import load_rules
+from libtile.interpreter.inner_table import RULES
 from libtile.ir.tile_form import OP_CLASSES, layout_of
 from libtile.layouts.builders import row_major
 from libtile.lowering.to_llvm.legality import STAGE
@@ -331,7 +331,7 @@ def row(name: str, found: Mapping[str, set[str]]) -> tuple[str, dict[str, str]]:
 
 def interpreted(name: str) -> bool:
     """Whether the interpreter has a rule for an op."""
-    return name in load_rules() or name in STRUCTURE or name in STRUCTURE_OF_MODULES
+    return name in RULES or name in STRUCTURE or name in STRUCTURE_OF_MODULES
 
 
 def names() -> Iterator[str]:

@@ -13,7 +13,8 @@ from xdsl.dialects.test import TestOp
 from libtile.dialects.cuda_tile.ops import OPS, build
 from libtile.dialects.cuda_tile.types import NUMBER_TYPES, TileType
 from libtile.interpreter.formats import ELEMENTS
-from libtile.interpreter.rules import Site, load_rules
+from libtile.interpreter.rules import Site
+from libtile.interpreter.table import RULES
 from libtile.support.checks import INTERPRETER
 
 MODES = ("nearest_even", "zero", "negative_inf", "positive_inf")
@@ -52,7 +53,7 @@ def evaluate(
         else:
             ssa[key] = None if operand is None else next(produced)
     op = build(name, ssa, [tile(s, e) for s, e in results], attributes)
-    rule = load_rules()[name]
+    rule = RULES[name]
     run = rule.make(Site(op, INTERPRETER.choose(check)))
     with np.errstate(all="ignore"):
         return run(*(values[spec.name] for spec in OPS[name].spec.operands))

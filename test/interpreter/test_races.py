@@ -211,12 +211,13 @@ def masks_of(name, operands, masks, results, attributes=None):
     from interpreter.helpers import tile
     from libtile.dialects.cuda_tile.ops import build
     from libtile.interpreter.codegen import mask_function
-    from libtile.interpreter.rules import Site, load_rules
+    from libtile.interpreter.rules import Site
+    from libtile.interpreter.table import RULES
     from libtile.support.checks import INTERPRETER
 
     source = TestOp(result_types=[tile(np.shape(v), e) for v, e in operands.values()])
     op = build(name, dict(zip(operands, source.results)), [tile(s, e) for s, e in results], attributes)
-    function = mask_function(Site(op, INTERPRETER.names), load_rules()[name])
+    function = mask_function(Site(op, INTERPRETER.names), RULES[name])
     return function(tuple(np.asarray(v) for v, _ in operands.values()), masks)
 
 

@@ -10,7 +10,7 @@ import pytest
 from interpreter.helpers import evaluate, random_floats, random_integers
 from libtile.dialects.cuda_tile.ops import OPS
 from libtile.interpreter.formats import ELEMENTS, to_bits
-from libtile.interpreter.rules import load_rules
+from libtile.interpreter.table import RULES
 from libtile.spec import default_spec
 
 SHAPES = [(), (1,), (1, 1), (16,), (2, 8), (4, 2, 2), (1, 16, 1)]
@@ -25,7 +25,7 @@ OTHERS = {"bitcast", "exti", "ftof", "ftoi", "itof", "trunci", "ptr_to_int", "in
 
 def cases():
     spec = default_spec()
-    for name, rule in sorted(load_rules().items()):
+    for name, rule in sorted(RULES.items()):
         if not rule.elementwise or rule.effect or name in OTHERS:
             continue
         allowed = [spec.constraints[v.constraint].elements for v in spec.ops[name].operands]

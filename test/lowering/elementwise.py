@@ -14,7 +14,7 @@ from libtile.codegen import constants
 from libtile.codegen.builder import KernelBuilder, Value, integer
 from libtile.codegen.llvm_types import ELEMENT_TYPES, GLOBAL_POINTER, I1, I8, I32, LlvmType
 from libtile.interpreter.formats import ELEMENTS, from_bits, to_bits
-from libtile.interpreter.rules import load_rules
+from libtile.interpreter.table import RULES
 from libtile.simulator import run_ptx
 from libtile.targets import target
 
@@ -208,7 +208,7 @@ def expected(op: str, inputs: Sequence[tuple[str, np.ndarray]], result: str, ele
     """
     first = inputs[0][0]
     known = {"result": result, "to": result, "lhs": first, "from": first, "source": first, **(elements or {})}
-    run = load_rules()[op].make(RuleSite(known, attributes))  # type: ignore[arg-type]
+    run = RULES[op].make(RuleSite(known, attributes))  # type: ignore[arg-type]
     with np.errstate(all="ignore"):
         number = np.asarray(run(*(values(name, bits) for name, bits in inputs)))
         return to_bits(number.astype(ELEMENTS[result].dtype), ELEMENTS[result])

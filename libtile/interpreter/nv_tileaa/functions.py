@@ -81,8 +81,6 @@ def _flat(type_: Attribute, value: Any) -> list[Any]:
 @effect("nv_tileaa.launch_func")
 def launch_func(site: Site) -> Run:
     """All tile blocks of the kernel run before the host goes on."""
-    from libtile.interpreter.inner_codegen import compile_kernel
-
     name = site.attr("kernel")
     kernel, caller = find_symbol(site.op, name), site.op.parent_op()
     while caller is not None and not isinstance(caller, FuncOp):
@@ -90,7 +88,7 @@ def launch_func(site: Site) -> Run:
     assert kernel is not None  # as the verifier has it
     if caller is None or caller.is_entry:
         raise Fault(FaultKind.UNSUPPORTED, "a launch in a kernel: kernels are launched by host functions")
-    program = compile_kernel(kernel, site.checks, site.globals)
+    program = site.compile(kernel)
     types = [value.type for value in operands_of(site.op, "arguments")]
 
     def run(block: Any, x: Any, y: Any, z: Any, arguments: tuple[Any, ...]) -> tuple[()]:

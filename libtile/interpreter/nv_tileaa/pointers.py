@@ -13,9 +13,8 @@ from libtile.dialects.nv_tileaa.types import DYNAMIC, MemRefType, TiledViewType
 from libtile.interpreter.core import bytes_of, from_bytes
 from libtile.interpreter.faults import Fault, FaultKind
 from libtile.interpreter.formats import Array
-from libtile.interpreter.inner_rules import RULES, Run, Site, pure, same
+from libtile.interpreter.inner_rules import RULES, Run, Site, made_by, pure, same
 from libtile.interpreter.nv_tileaa.views import tile_counts
-from libtile.interpreter.rules import load_rules
 from libtile.interpreter.views import TensorView
 from libtile.support.records import replace
 
@@ -48,9 +47,7 @@ def bitcast(site: Site) -> Run:
     source, result = site.element("source"), site.element("result")
     if site.attr("packed"):
         return lambda value: from_bytes(bytes_of(value, source), result)
-    plain: Any = load_rules()["bitcast"].make
-    run: Run = plain(replace(site, names=("source",)))
-    return run
+    return made_by("bitcast")(replace(site, names=("source",)))
 
 
 @pure("nv_tileaa.make_memref")
