@@ -14,14 +14,14 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Protocol, cast
 
+from libtile.atoms import mma_block_scale
 from libtile.atoms.mma_moves import NOWHERE, Grid, Moves, choose_grid, powers, tile_layout
+from libtile.atoms.operand_types import accumulator_type, ptx_type, widens_to
 from libtile.layouts import LANE, REGISTER, WARP, LinearLayout
-from libtile.numerics.elements import ELEMENTS, STORAGE_BYTES
+from libtile.numerics.elements import STORAGE_BYTES
 from libtile.support.diagnostics import LoweringError
 from libtile.support.records import dataclass
 from libtile.targets import MmaAtom, Target, mma_families
-
-_ACCUMULATORS = {"f16": "f16", "f32": "f32", "f64": "f64", "i32": "s32"}
 
 
 class Family(Protocol):
@@ -81,45 +81,6 @@ def busy_warps(c: LinearLayout) -> int:
     return 1 << sum(any(vector) for vector in c.basis(WARP))
 
 
-def packed_elements(ptx: str) -> int:
-    """Elements of a type, by PTX's name, in one register of a fragment."""
-    return max(4 // STORAGE_BYTES[_element_of(ptx)], 1)
-
-
-def _element_of(ptx: str) -> str:
-    """The element type with PTX's name; ValueError for a name of none."""
-    if ptx in ("s8", "u8"):
-        return "i8"
-    found = next((name for name, element in ELEMENTS.items() if ptx and element.ptx == ptx), None)
-    if found is None:
-        raise ValueError(f"no element type is called {ptx!r} in PTX")
-    return found
-
-
-def ptx_type(element: str, signed: bool) -> str:
-    """PTX's name of an operand's element type; empty for one that no instruction multiplies."""
-    if element == "i8":
-        return "s8" if signed else "u8"
-    return ELEMENTS[element].ptx
-
-
-def accumulator_type(element: str) -> str:
-    """PTX's name of an accumulator's element type; empty for one that nothing is added to."""
-    return _ACCUMULATORS.get(element, "")
-
-
-def widens_to(element: str) -> str:
-    """PTX's name of the type that all values of an element type are also of, and that every target multiplies; empty
-    where there is none."""
-    return "f16" if element == "f16" or ELEMENTS[element].widens_to_half else ""
-
-
-def multiplied_element(element: str, ptx: str) -> str:
-    """The element type that an operand is converted to for an atom whose operand has a PTX type: its own, or a wider
-    one that has all its values."""
-    return element if ptx in (ptx_type(element, True), ptx_type(element, False)) else _element_of(ptx)
-
-
 def dot_layouts(
     a_shape: Sequence[int],
     b_shape: Sequence[int],
@@ -172,8 +133,6 @@ def scaled_layouts(
     """How to compute a scaled product of tiles of these shapes and element types (of A, B and of the factors); a thread
     has the factors that it needs. Where no instruction takes them, operands are multiplied as f16, which all values of
     the formats that can be scaled are. Those that are `packed` lie two to a byte along k, and are for instructions."""
-    from libtile.atoms import mma_block_scale  # it asks this module, as all families do
-
     if len(lhs) == 2 and all(elements):
         types = ptx_type(elements[0], True), ptx_type(elements[1], True), "f32"
         shape = lhs[0], rhs[1], lhs[1] * (2 if packed else 1)
@@ -193,8 +152,6 @@ def scale_layouts(
     atom: MmaAtom, grid: Grid, c: LinearLayout, lhs_scale: Sequence[int], rhs_scale: Sequence[int]
 ) -> tuple[LinearLayout, LinearLayout]:
     """Where the factors of A and of B lie for a scaled product by an atom and with an accumulator of this layout."""
-    from libtile.atoms import mma_block_scale
-
     if atom.family == mma_block_scale.FAMILY:
         return mma_block_scale.factors(atom, grid, lhs_scale, rhs_scale)
     return factors(c, lhs_scale, -1), factors(c, rhs_scale, -2)

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from libtile.atoms.mma_layouts import packed_elements
 from libtile.atoms.mma_moves import NOWHERE, Grid, Moves, moves, powers, tile_layout, warp_moves
+from libtile.atoms.operand_types import packed_elements
 from libtile.layouts import LinearLayout
 from libtile.targets import MmaAtom, Target
 

@@ -110,14 +110,7 @@ class BackendEndedError(LibtileError):
 
 
 Backend = Callable[[Work], Made]
-"""Does work: `here`, or what has it done elsewhere."""
+"""Does work: `here.here`, or what has it done elsewhere."""
 
 BackendStart = Callable[[], AbstractContextManager[Backend]]
 """Called when it is certain that there is something to compile, and before it is read."""
-
-
-def here(work: Work) -> Made:
-    """Do the work in this process; see `libtile.backend.build.build`."""
-    from libtile.backend.build import build
-
-    return build(work)

@@ -8,7 +8,7 @@ in one word.
 from __future__ import annotations
 
 from libtile.atoms import mma_block_scale as atoms
-from libtile.atoms.mma_layouts import multiplied_element
+from libtile.atoms.operand_types import multiplied_element
 from libtile.codegen.builder import KernelBuilder, Value
 from libtile.codegen.llvm_types import FLOAT, I32, StructType
 from libtile.codegen.mma_sync import Product

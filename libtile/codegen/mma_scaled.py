@@ -9,7 +9,7 @@ its exponent; sums are multiplied by the first halves and then by the second one
 
 from __future__ import annotations
 
-from libtile.atoms.mma_layouts import multiplied_element
+from libtile.atoms.operand_types import multiplied_element
 from libtile.codegen import floats
 from libtile.codegen.builder import KernelBuilder, Value, float_constant, integer
 from libtile.codegen.llvm_types import FLOAT, I32

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from libtile.atoms.mma_layouts import multiplied_element, packed_elements
+from libtile.atoms.operand_types import multiplied_element, packed_elements
 from libtile.atoms.shared_accesses import WORD_BYTES
 from libtile.codegen.builder import KernelBuilder, Value, integer
 from libtile.codegen.conversions import ftof_all

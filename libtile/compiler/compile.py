@@ -10,7 +10,8 @@ from xdsl.ir import Operation
 
 from libtile.asm.module import Module, load
 from libtile.asm.module import verify as verify_module
-from libtile.backend.work import Backend, here
+from libtile.backend.here import here
+from libtile.backend.work import Backend
 from libtile.compiler.entry import program_of
 from libtile.compiler.options import Compiled, Observer, Options
 from libtile.compiler.stages import lower

@@ -20,7 +20,8 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from libtile.backend.work import Backend, BackendEndedError, BackendStart, here
+from libtile.backend.here import here
+from libtile.backend.work import Backend, BackendEndedError, BackendStart
 from libtile.compiler.cache import Cache, Key, digest
 from libtile.compiler.options import Compiled, Kernel, Observer, Options, OptionsError
 from libtile.ir.kernels import FromParameter, Parameter, TensorMapRecipe

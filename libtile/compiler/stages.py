@@ -10,15 +10,8 @@ from typing import TYPE_CHECKING
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Operation
 
-from libtile.backend.work import (
-    TILE_LANGUAGE,
-    Assembled,
-    Assembly,
-    Backend,
-    EntryDirectives,
-    Work,
-    here,
-)
+from libtile.backend.here import here
+from libtile.backend.work import TILE_LANGUAGE, Assembled, Assembly, Backend, EntryDirectives, Work
 from libtile.compiler.entry import entered
 from libtile.compiler.libraries import check_fragments, check_symbols, try_foreign_code
 from libtile.compiler.options import Compiled, Kernel, Observer, Options, OptionsError, this_host

@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from libtile.atoms import tcgen05, tcgen05_factors, wgmma
-from libtile.atoms.mma_layouts import multiplied_element, ptx_type
+from libtile.atoms.operand_types import multiplied_element, ptx_type
 from libtile.dialects.cuda_tile.locations import without_source_line
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES
 from libtile.dialects.nv_tileaa.collectives import DotOp, ScaledDotOp

@@ -26,7 +26,7 @@ ALLOWED: dict[str, set[str]] = {
     # registers of copies of a given width
     "libtile.atoms.cp_async": {"async_groups"},
     # element types as an instruction names them
-    "libtile.atoms.mma_layouts": {"multiplied_element", "packed_elements"},
+    "libtile.atoms.operand_types": {"multiplied_element", "packed_elements"},
     # registers and offsets of a given instruction
     "libtile.atoms.shared_accesses": {"Offsets", "WORD_BYTES", "accesses_by", "normalized", "reduced"},
     # boxes and operands in shared memory, as a given layout and a given atom have them

@@ -218,7 +218,7 @@ def _start_backend() -> AbstractContextManager[Backend]:
     if cli.owns_process() and process.is_useful():
         return process.BackendProcess(startup.finish)
     from libtile.backend import fatal
-    from libtile.backend.work import here
+    from libtile.backend.here import here
     from libtile.compiler import driver
 
     fatal.end_with(_COMPILE, driver.NOT_COMPILED)

@@ -140,7 +140,7 @@ class AsyncDotOp(TileOp):
 
 def check_product_types(op: TileOp, values: Sequence[SSAValue], atom: MmaAtomAttr) -> None:
     """The atom multiplies what the operands are into what is added to; VerifyException."""
-    from libtile.atoms.mma_layouts import accumulator_type, ptx_type
+    from libtile.atoms.operand_types import accumulator_type, ptx_type
 
     if is_float(stored_element(values[2].type)):
         check_no_signs(op)

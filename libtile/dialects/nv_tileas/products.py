@@ -81,7 +81,7 @@ class ScaledDotOp(ScaledDotLike):
 
 def _check_types(op: TileOp, atom: MmaAtomAttr) -> None:
     """The atom multiplies what the operands are, or what all of their values are also, into what is added to."""
-    from libtile.atoms.mma_layouts import accumulator_type, ptx_type, widens_to
+    from libtile.atoms.operand_types import accumulator_type, ptx_type, widens_to
 
     elements = [op.element(v) if isinstance(op, ScaledDotOp) else element_of(v.type) for v in op.operands[:2]]
     a, b, c = (NUMBER_NAMES[e] for e in (*elements, element_of(op.operands[2].type)))

@@ -14,7 +14,7 @@ from xdsl.dialects.builtin import TensorType, UnitAttr
 from xdsl.ir import Operation, SSAValue
 
 from libtile.atoms import mma_block_scale
-from libtile.atoms.mma_layouts import ptx_type
+from libtile.atoms.operand_types import ptx_type
 from libtile.dialects.nv_tileaa.collectives import ScaledDotOp
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileaa.pointers import BitcastOp

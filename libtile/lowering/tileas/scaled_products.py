@@ -15,7 +15,7 @@ from xdsl.dialects.builtin import f32
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from libtile.atoms import tcgen05, tcgen05_factors
-from libtile.atoms.mma_layouts import ptx_type
+from libtile.atoms.operand_types import ptx_type
 from libtile.dialects import scf
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileaa.pointers import BitcastOp

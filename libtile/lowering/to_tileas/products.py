@@ -9,14 +9,8 @@ from xdsl.dialects.builtin import DenseArrayBase, TensorType, i64
 from xdsl.ir import Attribute, Operation
 
 from libtile.atoms import tcgen05, tcgen05_factors
-from libtile.atoms.mma_layouts import (
-    DotLayouts,
-    ScaledLayouts,
-    accumulator_type,
-    dot_layouts,
-    ptx_type,
-    scaled_layouts,
-)
+from libtile.atoms.mma_layouts import DotLayouts, ScaledLayouts, dot_layouts, scaled_layouts
+from libtile.atoms.operand_types import accumulator_type, ptx_type
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES
 from libtile.dialects.nv_tileaa.attributes import keyword_of
 from libtile.dialects.nv_tileaa.collectives import DotOp, ScaledDotOp

@@ -7,7 +7,7 @@ from __future__ import annotations
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from libtile.atoms import tcgen05, wgmma
-from libtile.atoms.mma_layouts import accumulator_type, ptx_type
+from libtile.atoms.operand_types import accumulator_type, ptx_type
 from libtile.dialects import scf
 from libtile.dialects.nv_tileaa.attributes import keyword_of
 from libtile.dialects.nv_tileaa.collectives import DotOp
