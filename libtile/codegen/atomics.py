@@ -12,21 +12,12 @@ from collections.abc import Sequence
 
 from libtile.codegen.builder import KernelBuilder, Value, integer
 from libtile.codegen.llvm_types import BFLOAT, DOUBLE, ELEMENT_TYPES, FLOAT, GENERIC_POINTER, I16, VOID, IntType
-from libtile.codegen.memory import (
-    Ordering,
-    Registers,
-    Words,
-    as_integer,
-    both,
-    check_layouts,
-    from_integer,
-    from_storage,
-    pack_words,
-    to_storage,
-)
+from libtile.codegen.memory import Ordering, Registers, Words, both, check_layouts, pack_words
 from libtile.codegen.sharing import Handed, share_from_owner
+from libtile.codegen.stored_bits import as_integer, from_integer, from_storage, to_storage
 from libtile.codegen.tile import Tile, owner_predicate
-from libtile.codegen.views import Accesses, Places, Predicate, TiledView, store_each
+from libtile.codegen.tiled_views import Accesses, Places, TiledView
+from libtile.codegen.views import Predicate, store_each
 from libtile.layouts.convert import Conversion
 from libtile.layouts.registers import unique_registers
 from libtile.numerics.elements import ELEMENTS, STORAGE_BYTES

@@ -10,8 +10,8 @@ from libtile.atoms.conversions import cut
 from libtile.atoms.shared_accesses import reduced
 from libtile.codegen.builder import KernelBuilder, Value
 from libtile.codegen.lanes import shuffle_registers
-from libtile.codegen.memory import as_integer, from_integer
 from libtile.codegen.shared_tiles import load_shared, store_shared
+from libtile.codegen.stored_bits import as_integer, from_integer
 from libtile.codegen.tile import Tile, warp_bits_of
 from libtile.layouts import LANE, REGISTER, WARP, LinearLayout
 from libtile.layouts.collectives import SharedTrip

@@ -17,24 +17,19 @@ from collections.abc import Sequence
 
 from libtile.codegen.builder import KernelBuilder, Value, integer
 from libtile.codegen.llvm_types import (
-    ELEMENT_TYPES,
-    I8,
-    I32,
-    I64,
     VOID,
     IntType,
-    LlvmType,
-    PointerType,
     VectorType,
     registers_type,
 )
 from libtile.codegen.sharing import Handed, share_from_owner
+from libtile.codegen.stored_bits import from_storage, to_storage
 from libtile.codegen.tile import Tile, owner_predicate
 from libtile.ir.facts import Fact
 from libtile.layouts import LinearLayout
 from libtile.layouts.convert import Conversion
 from libtile.layouts.registers import register_groups, representatives
-from libtile.numerics.elements import PACKED, STORAGE_BYTES
+from libtile.numerics.elements import STORAGE_BYTES
 from libtile.support.records import dataclass, field
 
 MAX_ACCESS_BYTES = 16
@@ -149,39 +144,6 @@ class Words:
         """The data operand in a template whose words are the arguments from number `first` on."""
         names = ", ".join(f"${first + i}" for i in range(self.count))
         return f"{{{names}}}" if self.count > 1 else names
-
-
-def as_integer(b: KernelBuilder, value: Value) -> Value:
-    """The bits of a register as an integer of its size."""
-    if isinstance(value.type, IntType):
-        return value
-    if isinstance(value.type, PointerType):
-        return b.cast("ptrtoint", value, I64)
-    return b.cast("bitcast", value, IntType(value.type.bits))
-
-
-def from_integer(b: KernelBuilder, value: Value, type_: LlvmType) -> Value:
-    """The inverse of `as_integer`."""
-    return b.cast("inttoptr" if isinstance(type_, PointerType) else "bitcast", value, type_)
-
-
-def to_storage(b: KernelBuilder, value: Value, element: str) -> Value:
-    """An element's register as it is stored: an integer of the storage size."""
-    if element == "i1":
-        return b.cast("zext", value, I8)
-    bits = as_integer(b, value)
-    if element in PACKED:
-        return b.and_(bits, integer(I8, 15))
-    if element == "tf32":
-        return b.and_(bits, integer(I32, 0xFFFFE000))
-    return bits
-
-
-def from_storage(b: KernelBuilder, bits: Value, element: str) -> Value:
-    """A register from what is stored."""
-    if element == "i1":
-        return b.compare("ne", bits, integer(I8, 0))
-    return from_integer(b, bits, ELEMENT_TYPES[element])
 
 
 def pack_words(b: KernelBuilder, values: Sequence[Value], words: Words) -> list[Value]:

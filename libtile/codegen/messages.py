@@ -22,8 +22,8 @@ from libtile.codegen.exchange import Exchange
 from libtile.codegen.globals import trap
 from libtile.codegen.limits import MAX_PRINT_WIDTH, UNKNOWN_FILE, is_too_wide
 from libtile.codegen.llvm_types import DOUBLE, GENERIC_POINTER, I1, I8, I32, I64, VOID, IntType
-from libtile.codegen.memory import from_storage, to_storage
 from libtile.codegen.sharing import flat_index
+from libtile.codegen.stored_bits import from_storage, to_storage
 from libtile.codegen.tile import Tile, index, owner_predicate
 from libtile.layouts.registers import unique_registers
 from libtile.layouts.shared_access import padded

@@ -11,18 +11,12 @@ from collections.abc import Sequence
 
 from libtile.codegen.builder import KernelBuilder, Value
 from libtile.codegen.llvm_types import ELEMENT_TYPES, VOID, LlvmType, registers_type
-from libtile.codegen.memory import (
-    WEAK,
-    Ordering,
-    Words,
-    from_storage,
-    pack_words,
-    to_storage,
-    unpack_words,
-)
+from libtile.codegen.memory import WEAK, Ordering, Words, pack_words, unpack_words
 from libtile.codegen.sharing import Handed
+from libtile.codegen.stored_bits import from_storage, to_storage
 from libtile.codegen.tile import Tile
-from libtile.codegen.views import Accesses, Places, Predicate, TiledView, load_each, padding_constant, store_each
+from libtile.codegen.tiled_views import Accesses, Places, TiledView
+from libtile.codegen.views import Predicate, load_each, padding_constant, store_each
 from libtile.layouts import LinearLayout
 from libtile.layouts.convert import Conversion
 from libtile.numerics.elements import STORAGE_BYTES

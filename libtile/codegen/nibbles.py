@@ -11,14 +11,12 @@ size is no multiple of four bytes, stay as they are.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from libtile.codegen.builder import KernelBuilder, Value, integer
 from libtile.codegen.llvm_types import I8, I32, I64, VOID
-from libtile.codegen.memory import CacheHint, Ordering, both, from_storage, load_bits, store_bits
-
-if TYPE_CHECKING:
-    from libtile.codegen.views import Places
+from libtile.codegen.memory import CacheHint, Ordering, both, load_bits, store_bits
+from libtile.codegen.stored_bits import from_storage
+from libtile.codegen.tiled_views import Places
 
 _FOUR = integer(I8, 4)
 

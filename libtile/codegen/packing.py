@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from libtile.codegen.builder import KernelBuilder, Value, integer
-from libtile.codegen.llvm_types import ELEMENT_TYPES, I1, I8, I32, IntType
+from libtile.codegen.llvm_types import ELEMENT_TYPES, I8, I32, IntType
 from libtile.codegen.narrow_floats import TF32_MASK
+from libtile.codegen.stored_bits import as_integer
 from libtile.codegen.tile import Tile
 from libtile.layouts import REGISTER, LinearLayout
 from libtile.numerics.elements import ELEMENTS
@@ -50,10 +51,6 @@ def split(b: KernelBuilder, value: Value, bits: int, count: int) -> list[Value]:
         part = b.binary("lshr", value, integer(value.type, bits * position)) if position else value
         parts.append(b.cast("trunc", part, type_))
     return parts
-
-
-def _as_integer(b: KernelBuilder, value: Value) -> Value:
-    return b.cast("bitcast", value, IntType(value.type.bits)) if value.type is not I1 else value
 
 
 # -- layouts --------------------------------------------------------------------------------------------------------
@@ -114,7 +111,7 @@ def pack(b: KernelBuilder, tile: Tile) -> Tile:
     """A 1-d tile as the i8 tile of its bytes. ValueError when `packed_layout` is None."""
     layout = packed_layout(tile.layout, tile.element)
     bits = element_bits(tile.element)
-    values = [_as_integer(b, r) for r in tile.registers]
+    values = [as_integer(b, r) for r in tile.registers]
     if tile.element == "tf32":
         values = [b.and_(v, integer(I32, TF32_MASK)) for v in values]
     return _convert(b, tile, layout, "i8", values, bits, 8)

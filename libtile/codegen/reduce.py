@@ -12,7 +12,8 @@ from itertools import takewhile
 from libtile.codegen.builder import KernelBuilder, Value
 from libtile.codegen.convert_layout import hand_out
 from libtile.codegen.lanes import parity, shuffle
-from libtile.codegen.memory import as_integer, check_layouts, from_integer
+from libtile.codegen.memory import check_layouts
+from libtile.codegen.stored_bits import as_integer, from_integer
 from libtile.codegen.tile import Tile
 from libtile.layouts import REGISTER, collectives
 from libtile.layouts.collectives import Fold, Step, folds, reduced_layout

@@ -21,7 +21,7 @@ from libtile.codegen.llvm_types import (
     VectorType,
     registers_type,
 )
-from libtile.codegen.memory import as_integer, from_integer, from_storage, to_storage
+from libtile.codegen.stored_bits import as_integer, from_integer, from_storage, to_storage
 from libtile.codegen.tile import Tile, linear_of_bits, owner_predicate, warp_bits_of
 from libtile.layouts import LANE, REGISTER, LinearLayout
 from libtile.layouts.registers import representatives, unique_registers

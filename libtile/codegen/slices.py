@@ -11,8 +11,8 @@ from math import prod
 
 from libtile.codegen.builder import KernelBuilder, Value, integer
 from libtile.codegen.llvm_types import ELEMENT_TYPES, I1, I32, SHARED_POINTER, IntType
-from libtile.codegen.memory import from_storage
 from libtile.codegen.shared_tiles import store_shared
+from libtile.codegen.stored_bits import from_storage
 from libtile.codegen.tile import Tile, index, owner_predicate
 from libtile.layouts import LinearLayout
 from libtile.layouts.builders import row_major

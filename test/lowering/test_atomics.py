@@ -18,7 +18,7 @@ from libtile.codegen.llvm_types import ELEMENT_TYPES, I32, I64
 from libtile.codegen.memory import Ordering, load, offset_pointers, store
 from libtile.codegen.multimem import multimem_load_reduce, multimem_reduce, multimem_store
 from libtile.codegen.tile import Tile, scalar
-from libtile.codegen.views import Accesses, TensorView, TiledView
+from libtile.codegen.tiled_views import Accesses, TensorView, TiledView
 from libtile.layouts import builders
 from libtile.lowering.tileas.select_copies import reduced_at_once, replicated_at_once
 from libtile.support.diagnostics import LoweringError

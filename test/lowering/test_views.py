@@ -13,16 +13,8 @@ from libtile.codegen.builder import integer
 from libtile.codegen.llvm_types import GLOBAL_POINTER, I8, I32, I64
 from libtile.codegen.memory import load
 from libtile.codegen.tile import Tile
-from libtile.codegen.views import (
-    Accesses,
-    TensorView,
-    TiledView,
-    index_space,
-    load_tile,
-    padding_constant,
-    sparse_layout,
-    store_tile,
-)
+from libtile.codegen.tiled_views import Accesses, TensorView, TiledView, index_space, sparse_layout
+from libtile.codegen.views import load_tile, padding_constant, store_tile
 from libtile.layouts import builders
 from libtile.layouts.linear import LinearLayout
 from libtile.support.diagnostics import UnsupportedError

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from libtile.codegen.views import Accesses, TiledView
+from libtile.codegen.tiled_views import Accesses, TiledView
 from libtile.layouts import LinearLayout
 from libtile.lowering.tileas.view_accesses import ViewAccess
 

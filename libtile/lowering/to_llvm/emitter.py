@@ -13,7 +13,7 @@ from libtile.codegen.builder import KernelBuilder, Value
 from libtile.codegen.exchange import Exchanges
 from libtile.codegen.llvm_types import ELEMENT_TYPES, I64, LlvmType
 from libtile.codegen.tile import Tile
-from libtile.codegen.views import TensorView, TiledView
+from libtile.codegen.tiled_views import TensorView, TiledView
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES
 from libtile.dialects.nv_tileaa.types import MemTokenType, PtrType
 from libtile.dialects.nv_tileas.types import AsyncTokenType

@@ -22,8 +22,8 @@ from libtile.codegen.llvm_types import (
     LlvmType,
     StructType,
 )
-from libtile.codegen.memory import as_integer, from_integer
 from libtile.codegen.ptx_text import LEAVES, stays_within
+from libtile.codegen.stored_bits import as_integer, from_integer
 from libtile.codegen.tile import Tile
 from libtile.dialects.nv_tileaa.functions import InjectIrOp
 from libtile.dialects.nv_tileaa.pointers import (

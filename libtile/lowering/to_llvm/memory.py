@@ -6,7 +6,7 @@ from __future__ import annotations
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, SSAValue
 
-from libtile.codegen import globals, memory, views
+from libtile.codegen import globals, memory, tiled_views, views
 from libtile.codegen.builder import Value, integer
 from libtile.codegen.llvm_types import I64
 from libtile.codegen.memory import CacheHint, Ordering
@@ -131,7 +131,7 @@ def _make_memref(e: Emitter, op: MakeMemRefOp) -> None:
     type_ = op.result.type
     assert isinstance(type_, MemRefType)
     sizes, strides = (iter([e.scalar(v) for v in values]) for values in (op.sizes, op.strides))
-    tensor = views.TensorView(
+    tensor = tiled_views.TensorView(
         base,
         element_name(type_.element_type),
         tuple(next(sizes) if s == DYNAMIC else integer(I64, s) for s in type_.shape),
@@ -146,15 +146,15 @@ def _block_tile(e: Emitter, op: BlockTileOp) -> None:
     assert isinstance(type_, TiledViewType)
     tiling = type_.layout
     if tiling.sparse_dim is not None:
-        tiled = views.TiledView.gather(source.tensor, type_.shape, tiling.sparse_dim, tiling.padding)
+        tiled = tiled_views.TiledView.gather(source.tensor, type_.shape, tiling.sparse_dim, tiling.padding)
     else:
-        tiled = views.TiledView(
+        tiled = tiled_views.TiledView(
             source.tensor, type_.shape, type_.traversal_strides, type_.dim_map, None, tiling.padding
         )
     e.bind(op.result, replace(source, tiled=tiled))
 
 
-def tiled_operands(e: Emitter, op: Access) -> tuple[views.TiledView, list[Value | Tile], views.Accesses]:
+def tiled_operands(e: Emitter, op: Access) -> tuple[tiled_views.TiledView, list[Value | Tile], tiled_views.Accesses]:
     """The view of an access, its indices, and how its tile is cut into accesses."""
     view = e.view(op.accessed)
     assert view.tiled is not None
@@ -163,7 +163,7 @@ def tiled_operands(e: Emitter, op: Access) -> tuple[views.TiledView, list[Value 
         index.append(e.tile(value) if isinstance(value.type, TensorType) else e.scalar(value))
     vector, masked = vector_of(op, view.tiled.view.element), op.properties.get("masked")
     dims = tuple(range(len(view.tiled.tile))) if masked is None else integers_of(masked)
-    return view.tiled, index, views.Accesses(vector.dim, vector.count, dims, view.narrow)
+    return view.tiled, index, tiled_views.Accesses(vector.dim, vector.count, dims, view.narrow)
 
 
 @rule(TiledLoadOp)
@@ -186,7 +186,7 @@ def _tiled_store(e: Emitter, op: TiledStoreOp) -> None:
 @rule(GetDimSizeOp)
 def _get_dim_size(e: Emitter, op: GetDimSizeOp) -> None:
     view, dim = e.view(op.source), op.dim.value.data
-    value = view.tensor.shape[dim] if view.tiled is None else views.index_space(e.b, view.tiled)[dim]
+    value = view.tensor.shape[dim] if view.tiled is None else tiled_views.index_space(e.b, view.tiled)[dim]
     e.bind(op.result, value)
 
 

@@ -21,7 +21,7 @@ from xdsl.ir import Block, SSAValue
 
 from libtile.atoms.cp_async import async_groups
 from libtile.atoms.transposing_copies import transposition
-from libtile.codegen import async_copies, memory, shared_tiles, transposing_copies, views
+from libtile.codegen import async_copies, memory, shared_tiles, tiled_views, transposing_copies
 from libtile.codegen.builder import SharedBuffer, Value, integer
 from libtile.codegen.llvm_types import I32
 from libtile.codegen.shapes import embedded, part_offset
@@ -227,7 +227,7 @@ def _tiled_load(e: Emitter, op: TiledLoadOp) -> None:
     is_cut = op.cut is not None and vector.dim in accesses.masked
     if is_cut:
         accesses = replace(accesses, masked=tuple(t for t in accesses.masked if t != vector.dim))
-    places = views.Places(e.b, tiled, index, layout, accesses)
+    places = tiled_views.Places(e.b, tiled, index, layout, accesses)
 
     def left(register: int) -> Value:
         return places.left(register, vector.dim, vector.count)
