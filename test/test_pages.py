@@ -20,6 +20,7 @@ import numpy as np
 import pytest
 
 import libtile
+from patience import PATIENCE
 from tools.transcripts import output, tools_environment
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -154,7 +155,7 @@ def test_what_a_page_shows_is_run(page: Path, number: int, folder: Path) -> None
         (folder / "shown.py").write_text("\n".join([*before, body]), encoding="utf-8")
         done = subprocess.run(
             [sys.executable, "shown.py"], cwd=folder, env=tools_environment(folder), capture_output=True, text=True,
-            check=False, timeout=300,
+            check=False, timeout=PATIENCE,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
         return

@@ -9,6 +9,7 @@ from libtile.backend import nvptx, ptx, ptxas, tools
 from libtile.backend.tools import ToolNotFoundError, find_tool
 from libtile.targets import DATA_LAYOUT, TRIPLE, target, targets
 from oracle import require_tool
+from patience import PATIENCE
 
 IR = f'''
 target triple = "{TRIPLE}"
@@ -65,7 +66,7 @@ def test_a_plain_entry_has_no_language():
 def test_the_cubin_is_marked_as_tile_ir(tmp_path):
     path = tmp_path / "k.cubin"
     path.write_bytes(ptxas.assemble(finished(), "sm_90a").cubin)
-    done = subprocess.run([require_tool("cuobjdump"), "-elf", path], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([require_tool("cuobjdump"), "-elf", path], capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 0
     assert "TILEIR" in done.stdout.upper().replace("_", "")
 

@@ -15,6 +15,7 @@ import pytest
 
 from libtile.backend import libllvm
 from libtile.targets import DATA_LAYOUT, TRIPLE
+from patience import PATIENCE
 from tools.process import ROOT
 
 IR = f"""
@@ -152,7 +153,12 @@ def test_what_a_cycle_holds_ends_in_an_order_that_llvm_can_bear():
 
 def in_process(code: str) -> str:
     done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=True, cwd=ROOT, timeout=120
+        [sys.executable, "-c", textwrap.dedent(code)],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=ROOT,
+        timeout=PATIENCE,
     )
     return done.stdout.strip()
 

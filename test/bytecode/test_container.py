@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from libtile.bytecode import container, container_declared
 from libtile.bytecode.cursor import put
 from libtile.bytecode.errors import BytecodeError
+from patience import PATIENCE
 from tools.process import ROOT
 
 
@@ -92,4 +93,4 @@ def test_a_regular_file_is_read_without_construct() -> None:
         "assert m.functions[0].body; assert 'construct' not in sys.modules; assert bytecode.write(m);"
         "assert 'construct' in sys.modules"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT, timeout=60)
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT, timeout=PATIENCE)

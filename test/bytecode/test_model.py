@@ -22,6 +22,7 @@ from libtile.bytecode.model import (
     make_debug,
     make_type,
 )
+from patience import PATIENCE
 
 
 def constant(number: int) -> bytes:
@@ -174,5 +175,5 @@ def test_an_op_that_cannot_be_encoded_is_refused_by_name(operation: object, mess
 def test_the_package_needs_neither_the_ir_nor_numpy() -> None:
     """Bytecode is a leaf: a small tool can use it without paying for the rest."""
     code = "import sys, libtile.bytecode; print(sorted({'xdsl', 'numpy', 'llvmlite'} & set(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE, check=True)
     assert done.stdout.strip() == "[]"

@@ -11,6 +11,7 @@ import pytest
 
 import oracle
 from libtile import bytecode
+from patience import PATIENCE
 
 pytest.importorskip("cuda.tile", reason="the frontend is not installed (pip install cuda-tile)")
 
@@ -55,10 +56,12 @@ def test_reference_wants_a_preview_feature_for_a_preview_file_as_we_do(tmp_path:
     module.preview = True
     path = tmp_path / "preview.bc"
     path.write_bytes(bytecode.write(module))
-    refused = subprocess.run([tool, path], capture_output=True, text=True, timeout=60, check=False)
+    refused = subprocess.run([tool, path], capture_output=True, text=True, timeout=PATIENCE, check=False)
     with pytest.raises(bytecode.UnsupportedVersionError) as ours:
         bytecode.read(path.read_bytes())
     assert f"error at offset {ours.value.offset}: {ours.value.message}" in refused.stderr
-    accepted = subprocess.run([tool, "--preview=simt", path], capture_output=True, text=True, timeout=60, check=False)
+    accepted = subprocess.run(
+        [tool, "--preview=simt", path], capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
     assert accepted.returncode == 0, accepted.stderr
     assert bytecode.read(path.read_bytes(), preview=("simt",)).preview

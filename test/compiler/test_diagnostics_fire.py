@@ -21,6 +21,7 @@ from libtile.lowering.tileas.tma.separate_host import MAX_DEVICE_DESCRIPTORS
 from libtile.lowering.to_tileas.shape_layouts import spread
 from libtile.support.errors import LibtileError
 from lowering.tma_programs import ENTRY, TENSOR, body
+from patience import PATIENCE
 
 ROSTER = Path(__file__).parents[1] / "dialects" / "inner_roster.toml"
 DIAGNOSTICS = [text for texts in tomllib.loads(ROSTER.read_text())["diagnostics"].values() for text in texts]
@@ -150,6 +151,6 @@ def test_the_command_says_it(tmp_path: Path) -> None:
     path, result = tmp_path / "k.mlir", tmp_path / "k.cubin"
     path.write_text(_candidates(diagnostic)[0])
     command = [sys.executable, "-m", "tileiras", "--gpu-name=sm_90", str(path), "-o", str(result)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.returncode == 5 and not result.exists()  # as the original ends where it cannot compile
     assert f"'nv_tileas.async.tiled_tma_load' op {diagnostic}" in done.stderr

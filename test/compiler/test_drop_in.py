@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from libtile.backend.cubin import read_cubin
+from patience import PATIENCE
 
 pytest.importorskip("cuda.tile", reason="the frontend is not installed (pip install cuda-tile)")
 
@@ -80,7 +81,7 @@ EXAMPLES = ["attention", "gemm", "histogram", "layer_norm", "prefix_sum", "softm
 CASES = [("sm_80", ["vector_add"]), ("sm_90", EXAMPLES), ("sm_120", ["vector_add"])]
 
 
-def frontend(code: str, folder: Path, gpu: str, kernels: list[str], timeout: int = 120) -> Any:
+def frontend(code: str, folder: Path, gpu: str, kernels: list[str], timeout: float = PATIENCE) -> Any:
     """What a program in the frontend prints, with this `tileiras` on PATH, in `folder`."""
     tool = folder / "tileiras"
     tool.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m tileiras "$@"\n')

@@ -20,6 +20,7 @@ from libtile.backend.tools import find_tool, program_name
 from libtile.compiler import driver
 from libtile.compiler.options import Options
 from libtile.passes.pipeline import parse_pipeline, passes_in
+from patience import PATIENCE
 from tools.process import Done, run
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -195,7 +196,9 @@ CLOSED = [
 def test_closed_and_full_streams_are_no_traceback_and_no_half_file(tmp_path, arguments, status, said, files):
     command = f'exec "{sys.executable}" -m tileiras --gpu-name=sm_90 "{VECTOR_ADD}" {arguments}'
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(["sh", "-c", command], cwd=tmp_path, env=env, stderr=subprocess.PIPE, text=True, timeout=60)
+    done = subprocess.run(
+        ["sh", "-c", command], cwd=tmp_path, env=env, stderr=subprocess.PIPE, text=True, timeout=PATIENCE
+    )
     assert (done.returncode, done.stderr) == (status, said)
     assert [p.name for p in tmp_path.iterdir()] == files
 
@@ -204,16 +207,16 @@ def test_closed_and_full_streams_are_no_traceback_and_no_half_file(tmp_path, arg
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_it_without_a_file_or_a_traceback(tmp_path, number):
     (tmp_path / "tmp").mkdir()
-    arguments = ["--gpu-name=sm_90", "--print-ir-after=convert-cuda-tile-to-tileaa", ATTENTION, "-o", tmp_path / "k"]
+    arguments = ["--gpu-name=sm_90", "--print-ir-after-all", ATTENTION, "-o", tmp_path / "k"]
     tool = subprocess.Popen(
         [sys.executable, "-m", "tileiras", *map(str, arguments)],
         env={**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path / "tmp")}, stderr=subprocess.PIPE, text=True,
         preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),  # jobs in the background of a script ignore SIGINT
     )  # fmt: skip
     assert tool.stderr is not None
-    tool.stderr.readline()  # it compiles now
+    tool.stderr.readline()  # it compiles now, and does not end before much more of what it prints is read
     tool.send_signal(number)
-    rest = tool.communicate(timeout=60)[1]
+    rest = tool.communicate(timeout=PATIENCE)[1]
     assert tool.returncode == -number and "Traceback" not in rest
     assert [p.name for p in tmp_path.rglob("*")] == ["tmp"]
 

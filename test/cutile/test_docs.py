@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from patience import PATIENCE
+
 PAGE = Path(__file__).parents[2] / "docs" / "cutile.md"
 
 
@@ -16,7 +18,7 @@ def test_the_examples_of_the_page_run(tmp_path: Path):
     (printed,) = re.findall(r"```text\n(.*?)```\n", PAGE.read_text(encoding="utf-8"), re.DOTALL)
     (tmp_path / "kernels.py").write_text("\n".join(blocks))
     done = subprocess.run(
-        [sys.executable, "kernels.py"], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300
+        [sys.executable, "kernels.py"], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=PATIENCE
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.replace(f"{tmp_path}/", "") == re.sub(r"kernels.py:\d+", _line(blocks), printed)

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from patience import PATIENCE
+
 PAGE = Path(__file__).parents[2] / "docs" / "quickstart.md"
 PRINTED = re.compile(r"```text\n(.*?)```\n", re.DOTALL)
 MARK = "---- the next block ----\n"
@@ -24,7 +26,7 @@ def printed(folder: Path) -> list[str]:
     blocks = re.findall(r"```python\n(.*?)```\n", PAGE.read_text(encoding="utf-8"), re.DOTALL)
     (folder / "kernels.py").write_text(f"\nprint({MARK.strip()!r})\n".join(blocks), encoding="utf-8")
     done = subprocess.run(
-        [sys.executable, "kernels.py"], cwd=folder, capture_output=True, text=True, check=False, timeout=300
+        [sys.executable, "kernels.py"], cwd=folder, capture_output=True, text=True, check=False, timeout=PATIENCE
     )
     assert done.returncode == 0, done.stderr
     return [text.replace(f"{folder}/", "") for text in done.stdout.split(MARK) if text]

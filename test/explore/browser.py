@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 
+from patience import PATIENCE
+
 TIMEOUT = 120.0
 
 
@@ -116,6 +118,6 @@ def opened(path: Path, folder: Path, size: tuple[int, int] = (1600, 900)) -> Ite
         yield page
     finally:
         process.kill()
-        process.wait(TIMEOUT)
+        process.wait(PATIENCE)
         os.close(out)
         os.close(back)

@@ -20,6 +20,7 @@ from libtile.explore.record import _text_of
 from libtile.explore.sass import HOW_TO_GET_IT, amount, kind_of, listed
 from libtile.layouts import LinearLayout
 from libtile.support.errors import LibtileError
+from patience import PATIENCE
 
 from .conftest import GEMM, ROOT
 
@@ -225,11 +226,13 @@ def test_a_served_page_follows_its_file(tmp_path):
         address = serving.stderr.readline().split()[0]
 
         def get(path):
-            with urllib.request.urlopen(address + path, timeout=60) as answer:
+            with urllib.request.urlopen(address + path, timeout=PATIENCE) as answer:
                 return answer.read().decode()
 
         assert "entry @one" in get("") and get("version") == "1"
-        file.write_text("cuda_tile.module @m { entry @two() { nonsense } }")
+        new = tmp_path / "new.mlir"
+        new.write_text("cuda_tile.module @m { entry @two() { nonsense } }")
+        new.replace(file)  # as a whole: what is half written would be compiled too
         assert "was compiled anew" in serving.stderr.readline()
         assert "error" in get("") and get("version") == "2"
     finally:

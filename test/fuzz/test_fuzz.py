@@ -20,6 +20,7 @@ from fuzz.framework import MEMORY, Failure, Fuzzer, bounded, run, run_here
 from fuzz.mutate import tokens
 from libtile.bytecode import BytecodeError, validate
 from libtile.compiler.options import STAGES
+from patience import PATIENCE
 
 SEEDS = {"bytecode": 1500, "text": 600, "compile": 20, "ptx": 50, "inner": 60}
 OUTCOMES = {
@@ -151,7 +152,7 @@ def test_an_interrupt_counts_while_workers_start(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(framework, "_Worker", Interrupted)
     assert run(fuzzer("bytecode"), range(100_000_000), jobs=2).interrupted
-    started[0].process.join(60)
+    started[0].process.join(PATIENCE)
     assert started[0].process.exitcode == -signal.SIGKILL
 
 
@@ -168,7 +169,7 @@ def test_a_run_that_is_interrupted_reports_what_it_has():
         try:
             _wait_for_child(process.pid)
             process.send_signal(signal.SIGINT)
-            out, err = process.communicate(timeout=60)
+            out, err = process.communicate(timeout=PATIENCE)
         finally:
             process.kill()
     assert process.returncode == 130 and err == "" and " inputs: " in out
@@ -177,7 +178,7 @@ def test_a_run_that_is_interrupted_reports_what_it_has():
 def _wait_for_child(pid: int) -> None:
     """Wait until a process has started one of its own."""
     children = Path(f"/proc/{pid}/task/{pid}/children")
-    end = time.monotonic() + 60
+    end = time.monotonic() + PATIENCE
     while not children.read_text():
         assert time.monotonic() < end, "no worker was started"
         time.sleep(0.05)

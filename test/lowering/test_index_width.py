@@ -12,6 +12,7 @@ import pytest
 import libtile
 from libtile.support import remarks
 from oracle import require_tool
+from patience import PATIENCE
 
 I32_MAX = (1 << 31) - 1
 
@@ -95,7 +96,7 @@ def test_the_reference_assembler_counts_the_same_bits(text, bits, tmp_path):
     tool, source, said = require_tool("tileiras"), tmp_path / "k.bc", tmp_path / "remarks"
     source.write_bytes(libtile.write(libtile.parse(text), version="13.3"))
     options = ["--gpu-name=sm_80", "--remarks=all", "--remark-format=yaml", f"--remarks-output-file={said}"]
-    subprocess.run([tool, *options, source, "-o", tmp_path / "k"], check=True, timeout=120)
+    subprocess.run([tool, *options, source, "-o", tmp_path / "k"], check=True, timeout=PATIENCE)
     found = re.findall(r"may require (\d+) bits", said.read_text())
     assert found == ([] if bits is None else [str(bits)])
 

@@ -18,6 +18,8 @@ from typing import NamedTuple
 
 import pytest
 
+from patience import PATIENCE
+
 _PACKAGE_OF_TOOL = {
     "tileiras": "nvidia-cuda-tileiras",
     "tileirdisasm": "nvidia-cuda-tileiras",
@@ -79,7 +81,7 @@ class Finished(NamedTuple):
     stderr: str
 
 
-def run_tool(name: str, *arguments: str | Path, timeout: float = 60.0, cwd: Path | None = None) -> Finished:
+def run_tool(name: str, *arguments: str | Path, timeout: float = PATIENCE, cwd: Path | None = None) -> Finished:
     """Run a reference tool to its end.  Skips when it is absent; OracleError when it runs past `timeout` seconds."""
     command = [str(require_tool(name)), *map(str, arguments)]
     try:
@@ -89,7 +91,7 @@ def run_tool(name: str, *arguments: str | Path, timeout: float = 60.0, cwd: Path
     return Finished(done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"))
 
 
-def run_tileirdisasm(data: bytes, *options: str, timeout: float = 60.0) -> str:
+def run_tileirdisasm(data: bytes, *options: str, timeout: float = PATIENCE) -> str:
     """The text that the reference disassembler prints for bytecode.  OracleError, with its words, if it refuses."""
     with tempfile.TemporaryDirectory(prefix="oracle-") as folder:
         source = Path(folder) / "input.bc"
@@ -109,7 +111,7 @@ class Assembled(NamedTuple):
     cubin: bytes | None
 
 
-def run_tileiras(data: bytes, gpu_name: str, *options: str, timeout: float = 120.0) -> Assembled:
+def run_tileiras(data: bytes, gpu_name: str, *options: str, timeout: float = PATIENCE) -> Assembled:
     """Assemble bytecode with the reference assembler, for `gpu_name` such as "sm_90".
 
     A refusal is a result (rc != 0, its messages in `stderr`), not an exception.

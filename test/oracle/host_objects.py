@@ -26,6 +26,7 @@ import oracle
 from libtile.backend.cubin import read_cubin
 from libtile.simulator import EncodedTensorMap
 from libtile.targets import target, tensor_map
+from patience import PATIENCE
 
 KEEPING = """#!/bin/sh
 for argument in "$@"; do case "$argument" in *.ptx) cp "$argument" "{kept}";; esac; done
@@ -61,7 +62,7 @@ def reference_compilation(data: bytes, gpu_name: str, folder: Path) -> Made:
     (folder / "k.bc").write_bytes(data)
     command = [root / "bin" / "tileiras", f"--gpu-name={gpu_name}", folder / "k.bc", "-o", folder / "k.cubin"]
     try:
-        subprocess.run(command, check=True, capture_output=True, timeout=120)
+        subprocess.run(command, check=True, capture_output=True, timeout=PATIENCE)
     finally:
         beside_us.unlink()  # a hundred megabytes for each test, which pytest would keep
     return Made(kept.read_text(), read_cubin((folder / "k.cubin").read_bytes()).host_object)

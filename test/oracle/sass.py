@@ -10,12 +10,13 @@ from pathlib import Path
 from libtile.backend import nvdisasm
 from libtile.backend.nvdisasm import Instruction, Place
 from oracle import OracleError, run_tool
+from patience import PATIENCE
 
 Lines = dict[int, list[str]]
 """By source line, the instructions that the line table gives it, without predicates: opcode and operands."""
 
 
-def by_line(cubin: bytes, timeout: float = 120.0) -> Lines:
+def by_line(cubin: bytes, timeout: float = PATIENCE) -> Lines:
     """The instructions of all functions of a cubin with line information. OracleError when nvdisasm refuses it."""
     with tempfile.TemporaryDirectory(prefix="oracle-") as folder:
         path = Path(folder) / "k.cubin"

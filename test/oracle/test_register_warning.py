@@ -17,6 +17,7 @@ from libtile.lowering.register_warning import HELD, tile_registers
 from libtile.support.remarks import Kind
 from libtile.targets import target
 from oracle import run_tileiras
+from patience import PATIENCE
 
 SM_80, SM_90, SM_100, SM_120 = "sm_80", "sm_90", "sm_100", "sm_120"
 STREAM = "tensor_view<4194304xf32, strides=[1]>"
@@ -272,7 +273,7 @@ def test_the_rule_gives_the_answer_of_the_reference(gpu: str, program: Program, 
 @pytest.mark.parametrize(("gpu", "program", "answer"), CASES)
 def test_the_answers_are_those_of_the_reference(gpu: str, program: Program, answer: bool) -> None:
     write, arguments = program
-    done = run_tileiras(libtile.write(libtile.parse(write(*arguments)), version="13.4"), gpu, timeout=600.0)
+    done = run_tileiras(libtile.write(libtile.parse(write(*arguments)), version="13.4"), gpu, timeout=PATIENCE)
     assert (done.rc, done.stderr.startswith("    warning[]: High register usage\n")) == (0, answer)
 
 

@@ -16,6 +16,8 @@ from pathlib import Path
 
 import pytest
 
+from patience import PATIENCE
+
 if __name__ == "__main__":
     sys.path[:0] = [str(Path(__file__).resolve().parents[level]) for level in (1, 2)]
 
@@ -241,7 +243,7 @@ def reference(data: bytes, target: str, folder: Path) -> str | None:
     tool, source, result = require_tool("tileiras"), folder / "k.bc", folder / "theirs.yaml"
     source.write_bytes(data)
     arguments = ["--remarks=all", "--remark-format=yaml", f"--remarks-output-file={result}", "-o", folder / "k"]
-    done = subprocess.run([tool, f"--gpu-name={target}", source, *arguments], capture_output=True, timeout=120)
+    done = subprocess.run([tool, f"--gpu-name={target}", source, *arguments], capture_output=True, timeout=PATIENCE)
     return result.read_text() if done.returncode == 0 else None
 
 
@@ -299,7 +301,7 @@ def big_product(columns: int) -> str:
 @pytest.mark.parametrize("columns, warned", [(256, True), (128, False)])
 def test_the_warning_of_registers_has_the_words_of_the_reference(columns: int, warned: bool) -> None:
     data = libtile.write(libtile.parse(big_product(columns)), version="13.4")
-    done = run_tileiras(data, "sm_80", timeout=600.0)
+    done = run_tileiras(data, "sm_80", timeout=PATIENCE)
     made = libtile.compile(data, gpu_name="sm_80", emit="llvm").remarks
     assert (done.rc, remarks.warnings_format(made)) == (0, done.stderr)
     assert bool(done.stderr) == warned

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from oracle import require_tool
+from patience import PATIENCE
 
 ROOT = Path(__file__).resolve().parents[2]
 KERNEL = ROOT / "examples" / "vector_add.bc"
@@ -65,7 +66,7 @@ def outcome(command: list[str], line: str, folder: Path) -> tuple[int, list[str]
     env = {**os.environ, "LIBTILE_CACHE": "0", "PYTHONPATH": str(ROOT)}
     # A bare value in a line is a word of its own; none of them has blanks.
     done = subprocess.run([*command, *line.split(" ")] if line else command, cwd=folder, env=env, capture_output=True,
-                          timeout=120, check=False)  # fmt: skip
+                          timeout=PATIENCE, check=False)  # fmt: skip
     new = sorted(path.name for path in folder.iterdir() if given.get(path.name) != path.read_bytes())
     texts = (stream.decode(errors="replace") for stream in (done.stdout, done.stderr))
     out, err = (re.sub(r"[^\s']*/tileiras\b", "tileiras", text) for text in texts)

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from patience import PATIENCE
 from runtime.test_gpu import library, machine  # noqa: F401 - the fixtures of a driver without a GPU
 
 ROOT = Path(__file__).parents[2]
@@ -50,7 +51,7 @@ def _check(words: list[str], folder: Path) -> None:
             assert any(text.startswith(f"{marker}:") for text in markers)
         case ["python", "-m", "simulator.compare_on_gpu", *rest]:
             command = [sys.executable, "-m", "simulator.compare_on_gpu", *rest, "--help"]
-            assert subprocess.run(command, cwd=folder / "test", capture_output=True, timeout=60).returncode == 0
+            assert subprocess.run(command, cwd=folder / "test", capture_output=True, timeout=PATIENCE).returncode == 0
         case ["python", ("bench/hopper.py" | "bench/blackwell.py") as script, *rest]:
             import on_gpu
 
@@ -62,7 +63,7 @@ def _check(words: list[str], folder: Path) -> None:
         case ["cuda-tile-run", *rest]:
             environment = {**os.environ, "LIBTILE_CUDA_DRIVER": "/nonexistent/libcuda.so"}
             done = subprocess.run([sys.executable, "-m", "cuda_tile_run", *rest], cwd=folder, capture_output=True,
-                                  text=True, timeout=60, env=environment, check=False)  # fmt: skip
+                                  text=True, timeout=PATIENCE, env=environment, check=False)  # fmt: skip
             # All is well up to the reader's own file, or to the GPU.
             wanted = "No such file" if rest[0] in MADE else "/nonexistent/libcuda.so"
             assert done.returncode == 1 and wanted in done.stderr
@@ -107,5 +108,5 @@ def test_what_is_packed_is_enough(tmp_path: Path) -> None:
         "import on_gpu\nprint(on_gpu.arguments('sm_90').format_usage())"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path / "bench", capture_output=True, text=True,
-                          timeout=60, check=False)  # fmt: skip
+                          timeout=PATIENCE, check=False)  # fmt: skip
     assert done.returncode == 0 and "--prepare" in done.stdout, done.stderr

@@ -18,6 +18,7 @@ import libtile
 from libtile.support.errors import LibtileError
 from libtile.targets.tensor_map import decode
 from lowering.specialized_kernels import Gemm
+from patience import PATIENCE
 from runtime.host_memory_driver import HostMemoryDriver
 
 BENCH = Path(__file__).resolve().parents[2] / "bench"
@@ -141,13 +142,13 @@ def test_the_table_has_rates_ratios_and_what_bounds() -> None:
 def test_the_gpu_machine_needs_numpy_only() -> None:
     """Nothing of what libtile is made of is imported for a launch."""
     code = "import sys\nfor n in ('xdsl', 'llvmlite', 'construct', 'click', 'ml_dtypes', 'cuda'): sys.modules[n] = None\nimport on_gpu"  # noqa: E501
-    subprocess.run([sys.executable, "-c", code], cwd=BENCH, check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", code], cwd=BENCH, check=True, timeout=PATIENCE)
 
 
 def test_without_a_gpu_the_command_prints_static_figures_and_counts() -> None:
     pytest.importorskip("cuda.tile")
     environment = {"LIBTILE_CUDA_DRIVER": "/nonexistent/libcuda.so", "PATH": "/usr/bin:/bin"}
     done = subprocess.run([sys.executable, "hopper.py", "--kernels", "vector_add"], cwd=BENCH, capture_output=True,
-                          text=True, timeout=120, env=environment, check=False)  # fmt: skip
+                          text=True, timeout=PATIENCE, env=environment, check=False)  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "| vector_add_f32_1024 | sm_90 |" in done.stdout and "| vector_add_f32_1024 | 2 |" in done.stdout

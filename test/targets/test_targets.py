@@ -11,6 +11,7 @@ from libtile.backend.ptx import PTX_VERSION
 from libtile.backend.ptxas import assemble
 from libtile.targets import UnknownTargetError, target, targets
 from oracle import require_tool, sass
+from patience import PATIENCE
 
 PROBES = {
     "cp_async": "cp.async.ca.shared.global [r0], [d0], 16;",
@@ -64,7 +65,7 @@ def ptxas_accepts(body: str, ptx_target: str, version: str = NEWEST_PTX) -> bool
         f".visible .entry k() .maxntid 128 {{\n{REGISTERS}\n{body}\nret;\n}}\n"
     )
     command = [require_tool("ptxas"), f"-arch={ptx_target}", "-o", "/dev/null", "-"]
-    return subprocess.run(command, input=text, capture_output=True, text=True, timeout=60).returncode == 0
+    return subprocess.run(command, input=text, capture_output=True, text=True, timeout=PATIENCE).returncode == 0
 
 
 def bits_of(atom, type_: str) -> int:
@@ -99,10 +100,10 @@ def mma(atom) -> str:
 @pytest.mark.oracle
 def test_the_targets_are_those_of_ptxas_and_of_the_reference_assembler():
     """All from sm_80 on that they list (sm_75 is to come)."""
-    listed = subprocess.run([require_tool("ptxas"), "--help"], capture_output=True, text=True, timeout=60)
+    listed = subprocess.run([require_tool("ptxas"), "--help"], capture_output=True, text=True, timeout=PATIENCE)
     numbers = {int(n) for n in re.findall(r"'sm_(\d+)'", listed.stdout)}
     assert [t.number for t in targets().values()] == sorted(n for n in numbers if n >= 80)
-    text = subprocess.run([require_tool("tileiras"), "--help"], capture_output=True, text=True, timeout=60).stdout
+    text = subprocess.run([require_tool("tileiras"), "--help"], capture_output=True, text=True, timeout=PATIENCE).stdout
     assert list(targets()) == re.findall(r"=(sm_\d+) ", text)
 
 
@@ -224,7 +225,7 @@ def test_the_hardware_executes_an_atom_as_the_data_says(name, tmp_path):
     atoms = [atom for atom in t.mma_atoms if atom.a[1:] != "4" and atom.b[1:] != "4"]
     cubin = tmp_path / "k.cubin"
     command = [require_tool("ptxas"), f"-arch={t.ptx_target}", "-lineinfo", "-o", cubin, "-"]
-    subprocess.run(command, input=kernel_of(atoms, t), text=True, check=True, timeout=60)
+    subprocess.run(command, input=kernel_of(atoms, t), text=True, check=True, timeout=PATIENCE)
     lines = sass.by_line(cubin.read_bytes())
     for line, atom in enumerate(atoms, 1):
         done = [code for code in sass.opcodes(lines[line]) if "MMA" in code]

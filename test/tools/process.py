@@ -9,6 +9,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from patience import PATIENCE
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -31,7 +33,7 @@ def run(tool: str, *arguments: str | Path, stdin: bytes = b"", cwd: Path | None 
         [sys.executable, "-m", tool, *map(str, arguments)],
         input=stdin,
         capture_output=True,
-        timeout=60,
+        timeout=PATIENCE,
         check=False,
         cwd=cwd or ROOT,
         env={**os.environ, "PYTHONPATH": str(ROOT)},

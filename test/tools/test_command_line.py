@@ -18,6 +18,7 @@ import tileiras.main
 import tileirdisasm.main
 from libtile.support.errors import LibtileError
 from libtile_tools import cli, command_line
+from patience import PATIENCE
 from tools.process import ROOT
 
 TOOLS = {
@@ -138,4 +139,4 @@ def test_click_is_loaded_when_it_is_needed(tool: str, line: list[str]) -> None:
         f"assert not cli.call(command, {line});"
         "assert 'click' not in sys.modules"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT, timeout=60, capture_output=True)
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT, timeout=PATIENCE, capture_output=True)

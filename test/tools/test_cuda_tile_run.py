@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import libtile
+from patience import PATIENCE
 from tools.process import ROOT, run
 
 KERNEL = """
@@ -193,7 +194,7 @@ def test_the_simulator_runs_a_kernel_on_a_terminal_too(tmp_path):
         done = subprocess.run(
             [sys.executable, "-m", "cuda_tile_run", "twice.mlir", "--backend=simulator",
              "--arg", "x.npy", "--out", "0:y.npy"],
-            cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, stderr=end, timeout=60, check=False,
+            cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, stderr=end, timeout=PATIENCE, check=False,
         )  # fmt: skip
         shown = os.read(terminal, 10000).decode()
     finally:

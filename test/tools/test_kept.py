@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from libtile_tools import kept, startup
+from patience import PATIENCE
 from tools.process import ROOT
 
 TEXT = "def f(a, b=3):\n return a + b + c"
@@ -278,7 +279,7 @@ def environment(prefix: Path, **more: str) -> dict[str, str]:
 def run(prefix: Path, **more: str) -> str:
     done = subprocess.run(
         [sys.executable, *COMMAND], env=environment(prefix, **more), capture_output=True, text=True, check=True,
-        timeout=120,
+        timeout=PATIENCE,
     )  # fmt: skip
     assert done.stderr == ""
     return done.stdout
@@ -289,7 +290,7 @@ def test_tools_that_run_at_once_leave_a_whole_bundle(tmp_path):
         subprocess.Popen([sys.executable, *COMMAND], env=environment(tmp_path), stdout=subprocess.PIPE, text=True)
         for _ in range(4)
     ]
-    texts = {process.communicate(timeout=120)[0] for process in running}
+    texts = {process.communicate(timeout=PATIENCE)[0] for process in running}
     assert len(texts) == 1 and all(process.returncode == 0 for process in running)
     (path,) = tmp_path.rglob("*.bundle*")
     written = path.stat().st_mtime_ns
@@ -302,7 +303,7 @@ def test_tools_that_run_at_once_leave_a_whole_bundle(tmp_path):
     )
     done = subprocess.run(
         [sys.executable, "-c", code],
-        env=environment(tmp_path), capture_output=True, text=True, check=True, timeout=120,
+        env=environment(tmp_path), capture_output=True, text=True, check=True, timeout=PATIENCE,
     )  # fmt: skip
     assert "libtile_tools.startup._KeptLoader" in done.stderr
 
@@ -314,7 +315,7 @@ def test_nothing_is_written_when_python_writes_nothing_and_what_is_there_is_used
     (path,) = tmp_path.rglob("*.bundle")
     kept.Bundle(str(path)).save({}, {})  # of this Python
     done = subprocess.run(
-        [sys.executable, "-v", *COMMAND], capture_output=True, text=True, check=True, timeout=120,
+        [sys.executable, "-v", *COMMAND], capture_output=True, text=True, check=True, timeout=PATIENCE,
         env=environment(tmp_path, PYTHONDONTWRITEBYTECODE="1"),
     )  # fmt: skip
     matches = [line for line in done.stderr.splitlines() if "matches" in line and "/xdsl/" in line]

@@ -10,6 +10,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from patience import PATIENCE
+
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = "examples/remarks.sh"
 
@@ -20,7 +22,7 @@ def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     tileiras.chmod(0o755)
     environment = {**os.environ, "TILEIRAS": str(tileiras), "PYTHONPATH": str(ROOT)}
     command = [folder / SCRIPT, *arguments]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE, check=False)
 
 
 def test_changed_remarks_are_shown_and_fail_until_they_are_written_anew(tmp_path):

@@ -9,6 +9,7 @@ import sys
 import pytest
 
 import libtile
+from patience import PATIENCE
 from tools.process import ROOT
 
 
@@ -53,7 +54,7 @@ def test_classes_of_others_are_the_same_in_a_tool():
 
     def printed(begin: str) -> list[str]:
         command = [sys.executable, "-c", begin + _EVERY_DIALECT]
-        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout.splitlines()
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=PATIENCE).stdout.splitlines()
 
     in_a_tool = printed("from libtile_tools import startup; startup.install()")
     assert in_a_tool == printed("")
@@ -67,7 +68,7 @@ def test_a_tool_prints_what_the_library_prints(tmp_path):
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     for _ in range(2):  # at first the code is made, then it is found
         command = [sys.executable, "-m", "tileiras", "--gpu-name=sm_90", "--emit=tileas", str(source)]
-        done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment, timeout=120)
+        done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment, timeout=PATIENCE)
         assert done.stdout == in_process
     assert [path.name.partition(".")[0] for path in tmp_path.rglob("*.bundle")] == ["tools"]
 

@@ -17,6 +17,7 @@ from libtile.backend import ptxas
 from libtile.compiler import driver
 from libtile.compiler.options import Options
 from libtile.support.errors import visible
+from patience import PATIENCE
 from tools.process import ROOT
 
 EXAMPLE = ROOT / "examples" / "vector_add.bc"
@@ -52,7 +53,7 @@ def shell(command: str, folder: Path, **environment: str) -> subprocess.Complete
     """Run `python COMMAND` in a shell; fails when it prints a traceback."""
     env = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
     line = ["/bin/sh", "-c", f'"{sys.executable}" {command}']
-    done = subprocess.run(line, cwd=folder, env=env, capture_output=True, timeout=60, check=False)
+    done = subprocess.run(line, cwd=folder, env=env, capture_output=True, timeout=PATIENCE, check=False)
     err = done.stderr.decode(errors="backslashreplace")
     assert "Traceback" not in err and "internal error" not in err, err
     return subprocess.CompletedProcess(command, done.returncode, done.stdout.decode(), err)
@@ -129,7 +130,8 @@ tileiras()
 """
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=folder, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True,
-        text=True, timeout=60, check=False, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        text=True, timeout=PATIENCE, check=False,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )  # fmt: skip
     assert done.returncode == -signal.SIGINT
     assert done.stderr in ("", "tileiras: interrupted\n")
@@ -149,7 +151,7 @@ def early(*argv: str, orig: tuple[str, ...] = ()) -> str:
         " set()); print(signal.getsignal(signal.SIGINT))"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60,
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=PATIENCE,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )  # fmt: skip
     assert done.stderr == ""

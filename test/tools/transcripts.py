@@ -15,6 +15,8 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from patience import PATIENCE
+
 ROOT = Path(__file__).resolve().parents[2]
 CONSOLE = re.compile(r"```console\n(.*?)```", re.DOTALL)
 TOOLS = (
@@ -47,7 +49,7 @@ def tools_environment(folder: Path) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(ROOT), "PATH": path, "LIBTILE_CACHE": "0", "COLUMNS": "110"}
 
 
-def output(line: str, folder: Path, seconds: float = 60) -> str:
+def output(line: str, folder: Path, seconds: float = PATIENCE) -> str:
     """What a command line prints on both of its streams."""
     done = subprocess.run(
         ["bash", "-c", line],

@@ -21,6 +21,7 @@ from libtile.support.errors import LibtileError
 from libtile.tuning import Outcome, Space, Sweep, tune
 from libtile.tuning.space import expression
 from oracle import require_tool
+from patience import PATIENCE
 from runtime.test_gpu import library, machine  # noqa: F401 - the fixtures of a driver without a GPU
 from tools.process import ROOT, run
 
@@ -170,7 +171,7 @@ class Cluster:
         ]
 
     def address(self) -> str:
-        until = time.monotonic() + 60
+        until = time.monotonic() + PATIENCE
         while time.monotonic() < until:
             if self.file.exists() and self.file.read_text():
                 return str(json.loads(self.file.read_text())["address"])
@@ -195,8 +196,8 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
 def test_a_cluster_that_loses_a_worker_loses_no_outcome(cluster: Cluster, tmp_path: Path) -> None:
     from distributed import Client
 
-    with Client(cluster.address(), timeout="60s") as client:
-        client.wait_for_workers(2, timeout=60)
+    with Client(cluster.address(), timeout=f"{PATIENCE:.0f}s") as client:
+        client.wait_for_workers(2, timeout=PATIENCE)
     seen: list[int] = []
 
     def killing(done: int, total: int, outcome: Outcome) -> None:
@@ -209,7 +210,7 @@ def test_a_cluster_that_loses_a_worker_loses_no_outcome(cluster: Cluster, tmp_pa
         ADD, space, args=arrays(), measure="estimate", scheduler=cluster.address(), results=tmp_path / "results",
         progress=killing,
     )  # fmt: skip
-    assert cluster.workers[0].wait(10) == -signal.SIGKILL and cluster.workers[1].poll() is None
+    assert cluster.workers[0].wait(PATIENCE) == -signal.SIGKILL and cluster.workers[1].poll() is None
     assert seen == list(range(1, 9))
     assert sorted(str(o.configuration) for o in done.outcomes) == sorted(map(str, space.configurations("sm_90")))
     assert not any(o.error for o in done.outcomes)
@@ -224,5 +225,5 @@ def test_a_script_needs_no_guard_to_tune_in_processes(tmp_path: Path) -> None:
         f"sweep = libtile.tune({str(ADD)!r}, Space((0, 3)), grid=4, args=args, measure='estimate', processes=2)\n"
         "print(len(sweep.outcomes), __file__, __spec__)\n"
     )
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False, timeout=PATIENCE)
     assert done.stdout.splitlines() == ["begun", f"2 {script} None"], done.stderr
