@@ -306,6 +306,7 @@ REFUSED = {
         ("", "_", "$", "a b", "a.b", "1k", "é", 'a"b', "a\nb", "%tid", "@k", "\udcff"), "no PTX identifier"
     ),
     **dict.fromkeys(("WARP_SZ", "__nv_expf", "___NV_TILE_LAUNCH_META_DATA___"), "is taken"),
+    "__nvvm_reflect": "is taken",  # LLVM ends the process when it has a body
     **dict.fromkeys(("__libtile_scratch_k", "__cuda_syscall_vprintf", "$L__BB0_1"), "is taken"),
     "vprintf": "of a device function that the module calls",
     "x" * 20000: "has 20000 characters, and the limit is 16384",
@@ -318,6 +319,31 @@ def test_kernels_with_other_names_are_refused_where_they_stand(name):
         libtile.compile(_kernel(name), "sm_90")
     assert "k.mlir" in str(error.value) or "k.py:7:1" in str(error.value)
     assert len(str(error.value)) < 1000
+
+
+CLASHES = {
+    ("k", "k_param_1"): "a parameter of 'k' in PTX",
+    ("vprintf_param_0", "k"): "a parameter of 'vprintf' in PTX",
+    ("k", "func_retval0"): "what device functions that the module calls give",
+    ("param1", "k"): "what a call is given or gives in PTX",
+    ("k", "retval0"): "what a call is given or gives in PTX",
+}
+"""Two kernels of which one has a name that stands for something else inside of the other, or of what that calls: ptxas
+ends with a fault of its own (C7907, SIGSEGV) on them."""
+
+
+@pytest.mark.parametrize("names", CLASHES, ids="-".join)
+@pytest.mark.parametrize("options", [{"opt_level": 3}, {"opt_level": 0, "debug": True}], ids=["O3", "O0 -g"])
+def test_a_kernel_that_would_be_hidden_in_another_is_refused_where_it_stands(names, options):
+    one, other = (KERNEL.format(name=name) for name in names)
+    module = libtile.parse(one.rsplit("}", 1)[0] + other.partition("{")[2])
+    with pytest.raises(LoweringError, match=f"of {CLASHES[names]}"):
+        libtile.compile(module, "sm_90", **options)
+
+
+def test_names_of_parameters_and_results_that_nobody_else_has_are_kept():
+    for name in ("k_param_0", "param0", "retval0", "__local_depot0"):
+        assert list(libtile.compile(_kernel(name), "sm_90", opt_level=0, debug=True).kernels) == [name]
 
 
 # -- random texts, by way of bytecode ---------------------------------------------------------------------------------

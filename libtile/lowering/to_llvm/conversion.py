@@ -12,6 +12,7 @@ from libtile.codegen import globals, limits
 from libtile.codegen.builder import KernelBuilder, Line
 from libtile.codegen.llvm_types import GENERIC_POINTER, I1, I8
 from libtile.codegen.sizes import ModuleSize
+from libtile.codegen.symbols import clash
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES
 from libtile.dialects.nv_tileaa.attributes import KernelSpecAttr
 from libtile.dialects.nv_tileaa.functions import FuncOp, GlobalOp
@@ -191,10 +192,11 @@ def convert_module(module: ModuleOp, target: Target, debug: DebugInfo | None = N
     result = LlvmModule(
         target, [convert_function(op, target, () if n else variables, debug) for n, op in enumerate(functions)]
     )
-    used = {name for kernel in result.kernels for name in kernel.builder.declarations}
+    calls = {
+        kernel.name: [name for name in kernel.builder.declarations if not name.startswith("llvm.")]
+        for kernel in result.kernels
+    }
     for function in functions:
-        if (name := function.sym_name.data) in used:
-            raise unsupported(
-                function, f"has the name {name!r} of a device function that the module calls", target.name
-            )
+        if problem := clash(name := function.sym_name.data, calls):
+            raise unsupported(function, f"has the name {name!r} of {problem}", target.name)
     return result
