@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from libtile.codegen.ptx_text import LEAVES, stays_within
+from libtile.codegen.ptx_text import inline_problem
 from libtile.support.errors import LibtileError
 
 MAGIC = (b"BC\xc0\xde", b"\xde\xc0\x17\x0b")
@@ -57,13 +57,13 @@ READ_REGISTER = "llvm.nvvm.read.ptx.sreg."
 """What intrinsics begin with that read special registers, which every target has."""
 
 
-_LEXEMES = re.compile(r'"[^"]*"|;[^\n]*|/\*.*?\*/|[{}]', re.DOTALL)
+_LEXEMES = re.compile(r'"[^"]*"|;[^\n\r]*|/\*.*?\*/|[{}]', re.DOTALL)
 """Strings of LLVM IR, which have no escaped quotes, its comments, and braces."""
 
 _INLINE_PTX = re.compile(r'\basm(?:\s+[a-z]+)*\s*"([^"]*)"')
 """The code of an `asm`, in a text without comments."""
-_ESCAPE = re.compile(r"\\([0-9A-Fa-f]{2})")
-"""A character of a string by its number."""
+_ESCAPE = re.compile(r"\\(\\|[0-9A-Fa-f]{2})")
+"""A backslash of a string, and a character by its number."""
 
 
 def leaves_function(body: str) -> bool:
@@ -89,9 +89,9 @@ def check_fragment(text: str, body: str, intrinsics: Iterable[str]) -> None:
 
     if leaves_function(body):
         raise FragmentError("has LLVM IR that is more than the body of one function")
-    codes = _INLINE_PTX.findall(_without_comments(body))
-    if not all(stays_within(_ESCAPE.sub(lambda m: chr(int(m[1], 16)), code)) for code in codes):
-        raise FragmentError(f"has LLVM IR with {LEAVES}")
+    for code in _INLINE_PTX.findall(_without_comments(body)):
+        if problem := inline_problem(_ESCAPE.sub(lambda m: "\\" if m[1] == "\\" else chr(int(m[1], 16)), code)):
+            raise FragmentError(f"has LLVM IR with {problem}")
     with LLVM:
         llvm = load()
         try:

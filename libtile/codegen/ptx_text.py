@@ -30,19 +30,25 @@ def is_identifier(name: str) -> bool:
 _LEXEMES = re.compile(r'"[^"\n]*"|//[^\n]*|/\*.*?\*/|/\*|["{}]', re.DOTALL)
 
 
-LEAVES = "PTX that ends what it did not begin, or does not end what it began: { }, /* */ or a string"
-"""What code is that does not stay within."""
+_LEAVES = "PTX that ends what it did not begin, or does not end what it began: { }, /* */ or a string"
+_CHOICES = re.compile(r"\$\$|(?P<choice>\$[(|)]|\$\{:|\0)")
+"""What LLVM prints otherwise: a dollar; alternatives (`$(a$|b$)`), words of its own (`${:comment}`) and the end."""
 
 
-def stays_within(code: str) -> bool:
-    """Whether code that stands within a function's body stays there: each brace that it closes it has opened before,
-    and at its end no brace, comment or string is open. (LLVM's alternatives, `{a|b}`, are braces that are closed.)"""
+def inline_problem(code: str) -> str:
+    """What code is that must not stand within a function's body, as inline assembly of LLVM's; empty for any other.
+
+    It has to stay there: each brace that it closes it has opened before, and at its end no brace, comment or string is
+    open. What LLVM prints of it must be what was looked at.
+    """
+    if any(found["choice"] for found in _CHOICES.finditer(code)):
+        return "PTX of which LLVM prints something else: $( $| $), ${:...} or a NUL"
     depth = 0
     for lexeme in _LEXEMES.findall(code):
         depth += (lexeme == "{") - (lexeme == "}")
         if depth < 0 or lexeme in ('"', "/*"):
-            return False
-    return depth == 0
+            return _LEAVES
+    return _LEAVES if depth else ""
 
 
 def string(data: bytes) -> str:

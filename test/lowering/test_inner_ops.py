@@ -218,6 +218,21 @@ def test_llvm_ir_runs_where_it_stands(gpu_name: str) -> None:
             r"call void asm sideeffect ; on\n \"} .entry evil() { ret;\", \"\"()\nret float %0",
             "has LLVM IR with PTX that ends what",
         ),
+        (  # LLVM ends a comment at a carriage return
+            "f",
+            r"ret float %0 ; \0D }\0D module asm \"evil\"\0D define internal void @__libtile_x() { ret void",
+            "has LLVM IR that is more than the body",
+        ),
+        (  # a backslash and "0A", which ends no comment
+            "f",
+            r"call void asm \"// \\\\0A {\\0A } .func evil() { ret; // \\\\0A }\\0A\", \"\"()\nret float %0",
+            "has LLVM IR with PTX that ends what",
+        ),
+        (
+            "f",
+            r"call void asm \"$( $| { $) } .func evil() { ret; $( $| } $)\", \"\"()\nret float %0",
+            "has LLVM IR with PTX of which LLVM prints something else",
+        ),
         (
             "f",
             r"fence syncscope(\"agent\") seq_cst\nret float %0",
@@ -241,6 +256,17 @@ def test_llvm_ir_without_code_is_refused_by_name(operand: str, ir: str, said: st
     [
         ("mov.f32 $0, $1; } .visible .entry evil() { ret;", "=f,f", "has PTX that ends what it did not begin"),
         ("mov.f32 $0, $1; /*", "=f,f", "has PTX that ends what it did not begin"),
+        (
+            "mov.f32 $0, $1; $( $| { $) } .func evil() { ret; $( $| } $)",
+            "=f,f",
+            "has PTX of which LLVM prints something else",
+        ),
+        (
+            r"mov.f32 $0, $1; ${:comment} {\0A } .func evil() { ret; ${:comment} }\0A",
+            "=f,f",
+            "has PTX of which LLVM prints something else",
+        ),
+        (r"mov.f32 $0, $1; { \00 }", "=f,f", "has PTX of which LLVM prints something else"),
         ("mov.f32 $0, $2;", "=f,f", r"has PTX that LLVM has no code for: .*'mov.f32 \$0, \$2;'"),
     ],
 )

@@ -22,7 +22,7 @@ from libtile.codegen.llvm_types import (
     LlvmType,
     StructType,
 )
-from libtile.codegen.ptx_text import LEAVES, stays_within
+from libtile.codegen.ptx_text import inline_problem
 from libtile.codegen.stored_bits import as_integer, from_integer
 from libtile.codegen.tile import Tile
 from libtile.dialects.nv_tileaa.functions import InjectIrOp
@@ -104,8 +104,8 @@ def _extern(e: Emitter, op: ExternElementwiseOp) -> None:
 @rule(ElementwiseInlineAsmOp)
 def _inline_asm(e: Emitter, op: ElementwiseInlineAsmOp) -> None:
     each, effects = op.elements_at_once, op.pure is None
-    if not stays_within(op.asm_string.data):
-        raise UnsupportedError(f"has {LEAVES}")
+    if problem := inline_problem(op.asm_string.data):
+        raise UnsupportedError(f"has {problem}")
     outputs, inputs = op.registers
     types = [_register(letter, ()) for letter in outputs]
     given_types = [_register(letter, types) for letter in inputs]
