@@ -54,20 +54,24 @@ def get(state: State, value: SSAValue) -> Fact:
     return fact if fact is not None else Fact.unknown(len(tile_shape(value.type)))
 
 
-def _binary(function: Callable[[Fact, Fact], Fact]) -> Rule:
-    return lambda op, state: function(get(state, op.operand("lhs")), get(state, op.operand("rhs"))).clamped(
-        width_of(op.results[0])
-    )
+def _arithmetic(function: Callable[..., Fact]) -> Rule:
+    """The rule of an op whose result may wrap around, unless the op says that it does not."""
+
+    def found(op: CudaTileOp, state: State) -> Fact:
+        facts = (get(state, operand).within(width_of(operand)) for operand in op.operands)
+        wraps = op.attribute_value("overflow") not in ("no_signed_wrap", "no_wrap")
+        return function(*facts).clamped(width_of(op.results[0]), wraps)
+
+    return found
 
 
-for _name, _function in (("addi", f.add), ("subi", f.subtract), ("muli", f.multiply)):
-    rule(_name)(_binary(_function))
-rule("andi")(_binary(f.bitwise_and))
+for _name, _function in (("addi", f.add), ("subi", f.subtract), ("muli", f.multiply), ("negi", f.negate)):
+    rule(_name)(_arithmetic(_function))
 
 
-@rule("negi")
-def _negate(op: CudaTileOp, state: State) -> Fact:
-    return f.negate(get(state, op.operand("source"))).clamped(width_of(op.results[0]))
+@rule("andi")
+def _and(op: CudaTileOp, state: State) -> Fact:
+    return f.bitwise_and(*(get(state, operand) for operand in op.operands))
 
 
 @rule("divi")
@@ -103,7 +107,7 @@ def _extreme(op: CudaTileOp, state: State) -> Fact:
 @rule("shli")
 def _shift_left(op: CudaTileOp, state: State) -> Fact:
     bits = width_of(op.results[0])
-    return f.shift_left(get(state, op.operand("lhs")), get(state, op.operand("rhs")), bits).clamped(bits)
+    return _arithmetic(lambda a, b: f.shift_left(a, b, bits))(op, state)
 
 
 @rule("shri")
@@ -134,15 +138,15 @@ def _extend(op: CudaTileOp, state: State) -> Fact:
     non_negative = fact.lower is not None and fact.lower >= 0
     if op.attribute_value("signedness") == "signed" or non_negative:
         limit = 1 << (width_of(source) - 1)
-        if fact.lower is None:  # a wrap in the narrow type would break a run in the wide one
-            return replace(f.aligned_runs(fact), lower=-limit, upper=limit - 1)
-        return fact if fact.upper is not None else replace(fact, upper=limit - 1)
+        if fact.lower is None or fact.lower <= -limit:  # a wrap in the narrow type would break a run in the wide one
+            return f.aligned_runs(fact).within(width_of(source))
+        return fact.within(width_of(source))
     return replace(f.aligned_runs(fact), lower=None, upper=None)
 
 
 @rule("trunci")
 def _truncate(op: CudaTileOp, state: State) -> Fact:
-    fact = get(state, op.operand("from")).clamped(width_of(op.results[0]))
+    fact = _arithmetic(lambda a: a)(op, state)
     limit = 1 << width_of(op.results[0])
     return replace(fact, divisor=tuple(d if d < limit else f.MAX_DIVISOR for d in fact.divisor))
 

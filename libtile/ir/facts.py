@@ -80,12 +80,23 @@ class Fact:
         upper = None if self.upper is None or other.upper is None else max(self.upper, other.upper)
         return Fact(divisor, contiguity, tuple(map(min, self.constancy, other.constancy)), lower, upper)
 
-    def clamped(self, bits: int) -> Fact:
-        """The fact for arithmetic of `bits` bits: bounds that do not fit mean that the value may have wrapped."""
+    def within(self, bits: int) -> Fact:
+        """The same with both bounds: where there is none, numbers of `bits` bits have one of their own."""
         limit = 1 << (bits - 1)
-        if (self.lower is not None and self.lower < -limit) or (self.upper is not None and self.upper >= limit):
+        lower = -limit if self.lower is None else self.lower
+        return replace(self, lower=lower, upper=limit - 1 if self.upper is None else self.upper)
+
+    def clamped(self, bits: int, wraps: bool = True) -> Fact:
+        """The fact for arithmetic of `bits` bits. Bounds that do not fit, or of which one is missing, mean that the
+        value may have wrapped to any number; or that it is the last that fits at most, where it does not wrap
+        (`wraps`). Bounds that all numbers have are left out."""
+        limit = 1 << (bits - 1)
+        if self.lower is None or self.upper is None or (wraps and not -limit <= self.lower <= self.upper < limit):
             return replace(self, lower=None, upper=None)
-        return self
+        if self.lower == self.upper:
+            return self
+        lower, upper = (None if self.lower <= -limit else self.lower), (None if self.upper >= limit - 1 else self.upper)
+        return replace(self, lower=lower, upper=upper)
 
 
 # -- transfer functions on facts ------------------------------------------------------------------------------------

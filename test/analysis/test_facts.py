@@ -112,9 +112,21 @@ def programs(draw):
         lines.append(f"%v{len(values)} = constant <i32: {constant}> : tile<8x16xi32>")
         values.append(np.full(SHAPE, constant, dtype=object))
     for _ in range(draw(st.integers(1, 10))):
-        name = draw(st.sampled_from(BINARY))
+        name = draw(st.sampled_from([*BINARY, "negi", "assume"]))
         i, j = (draw(st.integers(0, len(values) - 1)) for _ in range(2))
         a, b = values[i], values[j]
+        if name == "assume":  # what is true of it, on one side or on both
+            lower, upper = draw(st.sampled_from([(a.min(), "?"), ("?", a.max()), (a.min(), a.max())]))
+            number = len(values)
+            lines.append(f"%f{number} = bitcast %v{i} : tile<8x16xi32> -> tile<8x16xf32>")
+            lines.append(f"%i{number} = bitcast %f{number} : tile<8x16xf32> -> tile<8x16xi32>")
+            lines.append(f"%v{number} = assume bounded<{lower}, {upper}>, %i{number} : tile<8x16xi32>")
+            values.append(a)
+            continue
+        if name == "negi":
+            lines.append(f"%v{len(values)} = negi %v{i} : tile<8x16xi32>")
+            values.append(wrap(-a))
+            continue
         if name.startswith(("divi", "remi")) and (b == 0).any():
             continue
         if name in ("shli", "shri") and not ((b >= 0) & (b < 31)).all():
@@ -312,6 +324,44 @@ def test_an_unsigned_loop_has_bounds_only_where_no_number_looks_negative(lower, 
 def test_an_extended_condition_is_0_or_1_or_its_negative(sign, bounds):
     found = named_facts(f"%c = constant <i1: true> : tile<i1>\n%e = exti %c {sign} : tile<i1> -> tile<i32>")
     assert (found["e"].lower, found["e"].upper) == bounds
+
+
+@pytest.mark.parametrize(
+    ("op", "bounds"),
+    [
+        ("addi %a, %one : tile<i32>", (None, None)),
+        ("addi %a, %one overflow<no_signed_wrap> : tile<i32>", (6, None)),
+        ("addi %a, %one overflow<no_unsigned_wrap> : tile<i32>", (None, None)),
+        ("subi %a, %one : tile<i32>", (4, 2**31 - 2)),
+        ("subi %b, %one : tile<i32>", (None, None)),
+        ("muli %a, %two : tile<i32>", (None, None)),
+        ("muli %a, %two overflow<no_wrap> : tile<i32>", (10, None)),
+        ("shli %a, %one : tile<i32>", (None, None)),
+        ("negi %a : tile<i32>", (-(2**31) + 1, -5)),
+        ("negi %b : tile<i32>", (None, None)),
+        ("trunci %a : tile<i32> -> tile<i8>", (None, None)),
+        ("trunci %a overflow<no_signed_wrap> : tile<i32> -> tile<i8>", (5, None)),
+    ],
+)
+def test_what_is_bounded_on_one_side_may_wrap_around_on_the_other(op, bounds):
+    found = named_facts(f"""%a = assume bounded<5, ?>, %x : tile<i32>
+      %b = assume bounded<?, -5>, %y : tile<i32>
+      %one = constant <i32: 1> : tile<i32>
+      %two = constant <i32: 2> : tile<i32>
+      %r = {op}""")
+    assert (found["r"].lower, found["r"].upper) == bounds
+
+
+def test_a_run_that_may_wrap_in_few_bits_is_none_in_more():
+    found = named_facts("""%c = trunci %x : tile<i32> -> tile<i8>
+      %d = reshape %c : tile<i8> -> tile<1xi8>
+      %e = broadcast %d : tile<1xi8> -> tile<8xi8>
+      %i = iota : tile<8xi8>
+      %s = addi %e, %i : tile<8xi8>
+      %a = assume bounded<-128, 127>, %s : tile<8xi8>
+      %w = exti %a signed : tile<8xi8> -> tile<8xi32>""")
+    assert found["a"].contiguity == (8,)
+    assert found["w"].contiguity == (1,)
 
 
 @pytest.mark.parametrize(
