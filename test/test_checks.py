@@ -5,7 +5,7 @@ import pytest
 
 from libtile.support.checks import INTERPRETER, SIMULATOR, CheckError
 
-BASIC, FULL = INTERPRETER.basic, INTERPRETER.names
+BASIC, FULL = INTERPRETER.basic, INTERPRETER.full
 
 
 @pytest.mark.parametrize(
@@ -31,6 +31,10 @@ def test_a_choice_adds_and_takes_away_from_left_to_right(text, expected):
 
 def test_view_range_is_in_full_and_not_in_basic():
     assert "view-range" in FULL - BASIC
+
+
+def test_what_is_no_fault_by_itself_is_in_no_group():
+    assert "nan" not in FULL and INTERPRETER.choose("full,nan") == FULL | {"nan"}
 
 
 @pytest.mark.parametrize(

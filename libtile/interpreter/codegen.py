@@ -34,6 +34,7 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.dialects.cuda_tile.types import TileType
+from libtile.interpreter import nans
 from libtile.interpreter.faults import Fault, FaultKind, InterpreterFault
 from libtile.interpreter.formats import Element, constant_values, element
 from libtile.interpreter.location import source_location
@@ -209,7 +210,17 @@ class Emitter:
             self.line(f"{left[0]} = {text}", op)
         if self.full:
             self.result_masks(op, rule, groups, masks, targets)
+        if nans.CHECK in self.checks:
+            self.watch_for_nan(op, rule)
         self.traced(op, targets)
+
+    def watch_for_nan(self, op: CudaTileOp, rule: Rule) -> None:
+        """Look at the floats that an op gives, once it has run."""
+        operands, results = (
+            "".join(f"{self.names[v]}, " for v in group if nans.holds_floats(v)) for group in (op.operands, op.results)
+        )
+        if results:
+            self.line(f"{self.bind('n', nans.watch(rule))}(({operands}), ({results}))", op)
 
     def stop(self, op: Operation, synchronises: bool) -> None:
         """In front of an op by which tile blocks communicate, the others may run."""
@@ -427,7 +438,7 @@ class Emitter:
     def body_function(self, op: CudaTileOp) -> str:
         """Define the region of a reduce or scan as a Python function in place; its name."""
         block = op.regions[0].block
-        outer, self.checks = self.checks, self.checks - {"uninitialized", "race"}
+        outer, self.checks = self.checks, self.checks - {"uninitialized", "race", nans.CHECK}
         trace, self.trace = self.trace, None
         name = self.fresh("b")
         names = [self.define(a) for a in block.args]

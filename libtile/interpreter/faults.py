@@ -25,6 +25,7 @@ class FaultKind(Enum):
     DIVISION = "undefined division"
     OVERFLOW = "integer overflow"
     CONVERSION = "value out of range"
+    NAN = "NaN"
     UNINITIALISED = "use of an uninitialised element"
     RACE = "data race"
     PIPELINE = "misused pipeline"

@@ -3,13 +3,13 @@
 
 A choice is a list of groups (`off`, `basic`, `full`) and names of single checks, with commas. Each is added to what
 stands before it, or taken away with a minus in front; `off` takes all away. A list that begins with a minus begins with
-`basic`.
+`basic`. What is no fault by itself has a check that no group holds: it is made where its name asks for it.
 """
 
 from __future__ import annotations
 
 from libtile.support.errors import LibtileError
-from libtile.support.records import dataclass
+from libtile.support.records import dataclass, field
 
 Checks = frozenset[str]
 """Names of checks."""
@@ -21,15 +21,20 @@ class CheckError(LibtileError):
 
 @dataclass(frozen=True)
 class Catalogue:
-    """The checks of a backend: the names that `basic` stands for, and those that `full` adds."""
+    """The checks of a backend: the names that `basic` stands for, those that `full` adds, and those of neither."""
 
     owner: str
     basic: Checks
     more: Checks
+    by_name: Checks = field(default=Checks())
+
+    @property
+    def full(self) -> Checks:
+        return self.basic | self.more
 
     @property
     def names(self) -> Checks:
-        return self.basic | self.more
+        return self.full | self.by_name
 
     def choose(self, text: str) -> Checks:
         """The checks that a text asks for. CheckError for a name that is none, or that another backend has."""
@@ -47,7 +52,7 @@ class Catalogue:
         return chosen
 
     def _named(self, name: str) -> Checks:
-        groups = {"basic": self.basic, "full": self.names}
+        groups = {"basic": self.basic, "full": self.full}
         if name in groups:
             return groups[name]
         if name not in self.names:
@@ -60,6 +65,7 @@ INTERPRETER = Catalogue(
     "interpreter",
     Checks(("assume", "conversion", "division", "index", "load-range", "overflow", "store-range")),
     Checks(("race", "uninitialized", "view-range")),
+    Checks(("nan",)),
 )
 INNER_INTERPRETER = Catalogue(
     "interpreter of the inner dialects",

@@ -120,7 +120,8 @@ def summary(result: RunResult) -> str:
     default="basic",
     show_default=True,
     help="Undefined behaviour to look for: off, basic, full (adds data races, uninitialised elements and loads of "
-    "padding alone), and single checks, with commas; a minus takes one away, as in full,-view-range.",
+    "padding alone), and single checks, with commas; a minus takes one away, as in full,-view-range. nan, in none of "
+    "these, finds where the first NaN comes from.",
 )
 @click.option(
     "--block-order",
