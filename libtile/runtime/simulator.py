@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import numpy as np
     from xdsl.ir import Operation
 
-    from libtile.compiler.options import Compiled
+    from libtile.compiler.options import Compiled, Options
     from libtile.interpreter import RunResult
     from libtile.interpreter.address_space import Memory
     from libtile.interpreter.faults import BlockId
@@ -48,7 +48,6 @@ def simulate(
     Arguments are checked as for the interpreter. LaunchError for arguments that do not fit, SimulationFault for a
     fault of the program.
     """
-    from libtile.compiler.compile import compile_module
     from libtile.compiler.entry import target_name_of
     from libtile.compiler.options import Options
     from libtile.interpreter.address_space import Memory
@@ -67,13 +66,13 @@ def simulate(
         libraries=tuple(libraries),
     )  # fmt: skip
     if entry.host:
-        made = compile_module(module, options, verify=False)
+        made = _with_lines(module, options)
         simulation = Simulation(made, check, block_order, out, processes=processes, progress=progress)
         done = interpret(module, name, grid, args, check="basic", out=out, start=simulation.start)
         return simulation.counted(replace(done, backend="simulator", gpu_name=gpu_name, ops=None))
     extents = normal_grid(grid)
     values = prepare(entry, args, Memory())
-    made = compile_module(module, options, verify=False)
+    made = _with_lines(module, options)
     simulation = Simulation(made, check, block_order, out, processes=processes, progress=progress)
     started = time.monotonic()
     simulation.run(name, extents, as_given(args, values), values)
@@ -87,6 +86,17 @@ def simulate(
         gpu_name=gpu_name,
     )
     return simulation.counted(result)
+
+
+def _with_lines(module: Operation, options: Options) -> Compiled:
+    """The code of a module, with the lines of the source that faults are reported at, unless PTX cannot say them."""
+    from libtile.compiler.compile import compile_module
+    from libtile.lowering.to_llvm.debug_info import LineError
+
+    try:
+        return compile_module(module, replace(options, line_info=True), verify=False)
+    except LineError:
+        return compile_module(module, options, verify=False)
 
 
 def as_given(args: Sequence[Any], values: Sequence[Any]) -> list[Any]:

@@ -138,7 +138,7 @@ class BodyParser:
         s = self.s
         word = s.tok.text
         if word == ".loc":
-            self.location = s.location(self.module.files) or self.location
+            self.location = s.location(self.module.files)
         elif word == ".reg":
             self._registers()
         elif word in (".local", ".shared", ".param", ".global", ".const"):

@@ -16,6 +16,7 @@ import pytest
 from examples.export import portable_file_names
 from libtile import cutile
 from libtile.interpreter import InterpreterFault
+from libtile.simulator import SimulationFault
 from libtile.support.errors import LibtileError
 
 TEST = Path(__file__).parents[1]
@@ -112,6 +113,16 @@ def test_a_fault_names_the_line_of_the_kernel():
         cutile.launch(beyond, (1,), (a, a.copy()))
     line = beyond._pyfunc.__code__.co_firstlineno + 2
     assert f"test_launch.py:{line}:" in str(caught.value) and "out-of-bounds" in str(caught.value)
+
+
+@pytest.mark.parametrize("gpu_name", ["sm_80", "sm_90", "sm_100", "sm_120"])
+def test_a_fault_of_compiled_code_names_that_line_too(gpu_name: str):
+    a = np.zeros(16, np.float32)
+    with pytest.raises(SimulationFault, match="out-of-bounds") as caught:
+        cutile.launch(beyond, (1,), (a, a.copy()), backend="simulator", gpu_name=gpu_name)
+    line = beyond._pyfunc.__code__.co_firstlineno + 2
+    assert caught.value.source is not None and caught.value.source[1] == line
+    assert f"test_launch.py:{line}]" in str(caught.value)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import libtile
@@ -167,6 +168,10 @@ def test_a_line_beyond_what_debug_information_can_hold_is_refused_where_it_is(mo
     with pytest.raises(libtile.LibtileError, match=r"a\.py:\d+:\d: line 2147483648 is beyond 2147483647"):
         libtile.compile(module, "sm_90", level, emit="ptx", **options)
     assert libtile.compile(module, "sm_90", 3, emit="ptx").ptx
+
+
+def test_the_simulator_runs_without_lines_what_has_one_beyond():
+    assert libtile.run(kernel(di(1 << 31)), args=[np.zeros(8, np.float32)], backend="simulator").blocks == 1
 
 
 def bytecode_at(location: Callable[[DebugInfo, DebugInfo], DebugInfo | None]) -> bytes:

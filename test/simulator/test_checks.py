@@ -160,6 +160,13 @@ def test_source_line_of_loc_is_in_the_fault() -> None:
         run_ptx(text, "k", args=[zeros()])
 
 
+def test_line_0_of_loc_ends_what_is_known_of_the_source() -> None:
+    text = module(".loc 1 42 0\nmov.u64 %rd1, 0;\n.loc 1 0 0\nld.global.u32 %r1, [%rd1];") + '.file 1 "kernel.cu"\n'
+    with pytest.raises(SimulationFault) as caught:
+        run_ptx(text, "k", args=[zeros()])
+    assert caught.value.source is None
+
+
 def test_global_memory_that_the_caller_left_uninitialised_is_checked() -> None:
     body = OUT + "ld.param.u64 %rd2, [p1]; ld.global.u32 %r1, [%rd2];"
     assert fault(body, zeros(), Uninitialized(zeros())).kind == "uninitialized"

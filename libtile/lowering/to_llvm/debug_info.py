@@ -89,6 +89,10 @@ class _Spot:
     calls: tuple[Call, ...] = ()
 
 
+class LineError(LoweringError):
+    """A line that no line table can hold: without line information the module could be compiled."""
+
+
 class DebugInfo:
     """The debug metadata of one LLVM module. `full` asks for all of it, else it is for line numbers alone."""
 
@@ -134,10 +138,10 @@ class DebugInfo:
         return FunctionDebugInfo(self, name, _subprogram_of(location), place)
 
     def line(self, number: int, place: SourceLocation) -> int:
-        """A line number that a line table can hold; LoweringError for a larger one."""
+        """A line number that a line table can hold; LineError for a larger one."""
         if number > _MAX_LINE:
             message = f"line {number} is beyond {_MAX_LINE}, the last that debug information can hold"
-            raise LoweringError(f"{place}: {message}", place)
+            raise LineError(f"{place}: {message}", place)
         return number
 
     def text(self) -> str:
