@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import static_comparison
-from on_gpu import OURS, PLAIN, REFERENCE, Code, Peaks, write_folder
+from on_gpu_launches import OURS, PLAIN, REFERENCE, Code, Peaks, write_folder
 from on_gpu_problems import launches
 from perf_kernels import KERNELS, kernels_for
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from on_gpu import Array, Launch, flat
+from on_gpu_launches import Array, Launch, flat
 from perf_attention import DKDV_TILES, DQ_TILES, FORWARD_TILES
 from perf_kernels import kernels_for
 from perf_products import KINDS

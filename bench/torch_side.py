@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from on_gpu_launches import MOST_COPIES, ROTATED_BYTES, Launch, contents
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import layer_norm, rms_norm, scaled_dot_product_attention
 
 if TYPE_CHECKING:
-    from on_gpu import Launch, Runner
+    from on_gpu import Runner
 
 TORCH, FLASH, CUDNN, TRITON = "torch", "flash", "cudnn", "triton"
 EPSILON = 1e-5
@@ -53,8 +54,6 @@ class Beside:
 
     def times(self, launch: Launch, runner: Runner) -> dict[str, float]:
         """Seconds by who; who cannot is left out, which is said."""
-        from on_gpu import MOST_COPIES, ROTATED_BYTES, contents
-
         copies = max(1, min(MOST_COPIES, -(-ROTATED_BYTES // max(launch.bytes, 1))))
         held = contents(launch)
         sets = [[tensor(array, a.dtype) for array, a in zip(held, launch.arrays)] for _ in range(copies)]

@@ -25,7 +25,9 @@ BENCH = Path(__file__).resolve().parents[2] / "bench"
 sys.path.insert(0, str(BENCH))
 
 import on_gpu  # noqa: E402
-from on_gpu import OURS, PLAIN, REFERENCE, Array, Code, Launch, Peaks, Row, Runner, flat  # noqa: E402
+import on_gpu_launches  # noqa: E402
+from on_gpu import Row, Runner  # noqa: E402
+from on_gpu_launches import OURS, PLAIN, REFERENCE, Array, Code, Launch, Peaks, flat  # noqa: E402
 
 ARRAYS = Array("float16", (256, 512)), Array("float16", (512, 128)), Array("float16", (256, 128), True)
 LAUNCH = Launch(
@@ -38,20 +40,20 @@ PEAKS = Peaks({"f16": 1e15}, 1e12)
 def test_a_folder_comes_back(tmp_path: Path) -> None:
     code = replace(LAUNCH.codes[OURS], descriptors=({"base": 0, "sizes": [{"number": 2}, 8]},))
     launch = replace(LAUNCH, codes={PLAIN: code})
-    on_gpu.write_folder(tmp_path / "sm_90", [launch], PEAKS, {"a.cubin": b"x"})
-    assert on_gpu.read_folder(tmp_path / "sm_90") == ([launch], PEAKS)
+    on_gpu_launches.write_folder(tmp_path / "sm_90", [launch], PEAKS, {"a.cubin": b"x"})
+    assert on_gpu_launches.read_folder(tmp_path / "sm_90") == ([launch], PEAKS)
     assert (tmp_path / "sm_90" / "a.cubin").read_bytes() == b"x"
 
 
 def test_a_folder_that_is_too_large_or_missing_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(LibtileError, match="may have 41943040"):
-        on_gpu.write_folder(tmp_path, [], PEAKS, {"a.cubin": bytes(on_gpu.MOST_BYTES + 1)})
+        on_gpu_launches.write_folder(tmp_path, [], PEAKS, {"a.cubin": bytes(on_gpu_launches.MOST_BYTES + 1)})
     with pytest.raises(LibtileError, match="--prepare writes it"):
-        on_gpu.read_folder(tmp_path)
+        on_gpu_launches.read_folder(tmp_path)
 
 
 def test_parameters_are_addresses_sizes_strides_and_scalars() -> None:
-    made = on_gpu.marshal(LAUNCH, LAUNCH.codes[OURS], [0x1000, 0x2000, 0x3000])
+    made = on_gpu_launches.marshal(LAUNCH, LAUNCH.codes[OURS], [0x1000, 0x2000, 0x3000])
     numbers = [int.from_bytes(p, "little") for p in made[:-1]]
     assert numbers == [0x1000, 256, 512, 512, 1, 0x2000, 512, 128, 128, 1, 0x3000, 256, 128, 128, 1]
     assert [len(p) for p in made] == [8, 4, 4, 4, 4] * 3 + [4]
@@ -64,7 +66,7 @@ def test_tensor_maps_of_ordinary_kernels_are_made_of_the_arguments() -> None:
     parameters = (("array", 0), ("array", 1), ("array", 2), ("int", 64), ("int", 80), ("int", 128))
     sizes, recipes = tuple(p.size for p in compiled.params), tuple(map(asdict, compiled.descriptors))
     code = Code("a.cubin", compiled.block_dim, sizes, recipes)
-    made = on_gpu.marshal(replace(LAUNCH, parameters=parameters), code, [0x1000, 0x2000, 0x3000])
+    made = on_gpu_launches.marshal(replace(LAUNCH, parameters=parameters), code, [0x1000, 0x2000, 0x3000])
     a, b = (decode(x) for x in made[len(parameters) :])
     assert (a.address, a.sizes, b.address, b.sizes) == (0x1000, (128, 64), 0x2000, (80, 128))
 
@@ -99,7 +101,7 @@ class FakeDevice:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    on_gpu.write_folder(tmp_path, [LAUNCH], PEAKS, {f"{who}.cubin": who.encode() for who in (OURS, REFERENCE)})
+    on_gpu_launches.write_folder(tmp_path, [LAUNCH], PEAKS, {f"{who}.cubin": who.encode() for who in (OURS, REFERENCE)})
     return tmp_path
 
 
@@ -108,8 +110,8 @@ def test_launches_take_turns_between_copies_and_give_results(folder: Path) -> No
     seconds, results = Runner(device, folder).run(LAUNCH, REFERENCE)  # type: ignore[arg-type, misc]
     driver = device.driver
     assert driver.loaded == [b"reference"] and not driver.memory
-    assert len({place for _, place in driver.launched}) == on_gpu.MOST_COPIES
-    assert len(driver.launched) == on_gpu.MOST_COPIES + on_gpu.BATCHES * on_gpu.EACH
+    assert len({place for _, place in driver.launched}) == on_gpu_launches.MOST_COPIES
+    assert len(driver.launched) == on_gpu_launches.MOST_COPIES + on_gpu.BATCHES * on_gpu.EACH
     assert {extents for extents, _ in driver.launched} == {(4, 1, 1, 1, 1, 1)}
     assert seconds == pytest.approx(0.05 / 1000 / on_gpu.EACH)
     assert len(results) == 1 and (results[0] == 2).all()

@@ -22,10 +22,11 @@ BENCH = Path(__file__).resolve().parents[2] / "bench"
 sys.path.insert(0, str(BENCH))
 
 import on_gpu  # noqa: E402
+import on_gpu_launches  # noqa: E402
 import on_gpu_problems  # noqa: E402
 import perf_kernels  # noqa: E402
 import torch_side  # noqa: E402
-from on_gpu import Launch  # noqa: E402
+from on_gpu_launches import Launch  # noqa: E402
 from on_gpu_problems import Sizes  # noqa: E402
 
 SMALL = Sizes((256,), (2, 256), ((2, 256),), (4, 1024), 4, 3000, 256)
@@ -47,8 +48,8 @@ def _cpu(monkeypatch: pytest.MonkeyPatch) -> None:
 def _launch(name: str) -> tuple[Launch, list[Any], list[np.ndarray]]:
     """A small problem, its arrays in torch, and what numpy says of its results."""
     (launch,) = on_gpu_problems.problems(name, SMALL)
-    made = on_gpu.contents(launch)
-    typed = [x.view(getattr(ml_dtypes, a.dtype)) if a.dtype in on_gpu.NARROW else x
+    made = on_gpu_launches.contents(launch)
+    typed = [x.view(getattr(ml_dtypes, a.dtype)) if a.dtype in on_gpu_launches.NARROW else x
              for x, a in zip(made, launch.arrays)]  # fmt: skip
     scalars = [value for kind, value in launch.parameters if kind == "float"]
     reference = perf_kernels.KERNELS[name].reference
@@ -77,7 +78,7 @@ def test_what_torch_wants_is_what_numpy_says(name: str) -> None:
 
 def test_a_wrong_result_differs() -> None:
     launch, _, wanted = _launch("gemm_f16_128x128x64")
-    given, results = on_gpu.contents(launch), [wanted[0].copy()]
+    given, results = on_gpu_launches.contents(launch), [wanted[0].copy()]
     assert _beside().difference(launch, given, results) < 1e-3
     results[0][17, 3] += 40
     assert _beside().difference(launch, given, results) > on_gpu.MOST_DIFFERENT
@@ -97,7 +98,7 @@ def test_what_torch_is_timed_with_computes_the_same(name: str) -> None:
 def test_gradients_of_torch_are_timed_without_the_forward_pass() -> None:
     """By definition: those of the kernels, for what the forward pass keeps."""
     dkdv, dq = (on_gpu_problems.problems(f"{name}_f16_d64_causal", SMALL)[0] for name in ("dkdv", "dq"))
-    held = on_gpu.contents(dkdv)
+    held = on_gpu_launches.contents(dkdv)
     q, k, v, grad = (torch.from_numpy(x) for x in held[:4])
     score = (q.double() @ k.double().mT) * 64**-0.5
     score = score.masked_fill(torch.ones(256, 256).triu(1).bool(), float("-inf"))
@@ -126,7 +127,7 @@ def test_times_are_taken_of_each_copy_and_who_cannot_is_said(monkeypatch, capsys
     monkeypatch.setattr(torch.cuda, "default_stream", lambda: None)
     launch, _, _ = _launch("attention_f16_d64")
     found = _beside().times(launch, Timer())  # type: ignore[arg-type]
-    assert found == dict.fromkeys(("flash", "torch"), 0.001 * on_gpu.MOST_COPIES)
+    assert found == dict.fromkeys(("flash", "torch"), 0.001 * on_gpu_launches.MOST_COPIES)
     assert f"{launch.name}, cudnn: No viable backend" in capsys.readouterr().out
 
 
@@ -239,7 +240,7 @@ def test_kernels_of_triton_compile(operation: str, every: bool, monkeypatch, tmp
     for name, stand_in in standing.items():
         monkeypatch.setattr(triton_side, name, stand_in)
     launch = OPERATIONS[operation]
-    arrays = [torch_side.tensor(x, a.dtype) for x, a in zip(on_gpu.contents(launch), launch.arrays)]
+    arrays = [torch_side.tensor(x, a.dtype) for x, a in zip(on_gpu_launches.contents(launch), launch.arrays)]
     triton_side.KERNELS[operation](arrays)
     (used,) = (stand_in for stand_in in standing.values() if stand_in.cubins)
     assert all(cubin[:4] == b"\x7fELF" for cubin in used.cubins)

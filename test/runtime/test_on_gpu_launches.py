@@ -20,9 +20,11 @@ pytest.importorskip("cuda.tile", reason="the kernels are exported by cuTile Pyth
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench"))
 
 import on_gpu
+import on_gpu_launches
 import on_gpu_problems
 import perf_kernels
-from on_gpu import PLAIN, Code, Launch, Runner
+from on_gpu import Runner
+from on_gpu_launches import PLAIN, Code, Launch
 from on_gpu_problems import Sizes
 
 from kernels import corpus
@@ -98,9 +100,10 @@ def _cases() -> list[Any]:
 
 def _values(launch: Launch) -> list[Any]:
     """What the kernel's reference takes: arrays of their own types, and scalars."""
-    made = on_gpu.contents(launch)
+    made = on_gpu_launches.contents(launch)
     arrays = [
-        x.view(getattr(ml_dtypes, a.dtype)) if a.dtype in on_gpu.NARROW else x for x, a in zip(made, launch.arrays)
+        x.view(getattr(ml_dtypes, a.dtype)) if a.dtype in on_gpu_launches.NARROW else x
+        for x, a in zip(made, launch.arrays)
     ]
     return [*arrays, *(value for kind, value in launch.parameters if kind == "float")]
 
@@ -116,11 +119,11 @@ def test_a_launch_of_the_runner_computes_what_numpy_does(target: str, name: str,
     code = Code("k.ptx", compiled.block_dim, sizes, recipes)
     (launch,) = on_gpu_problems.problems(name, SMALL)
     launch = replace(launch, codes={PLAIN: code})
-    on_gpu.write_folder(tmp_path, [launch], on_gpu.Peaks({}, 1.0), {"k.ptx": made.ptx.encode()})
-    ((launch,), _) = on_gpu.read_folder(tmp_path)
+    on_gpu_launches.write_folder(tmp_path, [launch], on_gpu_launches.Peaks({}, 1.0), {"k.ptx": made.ptx.encode()})
+    ((launch,), _) = on_gpu_launches.read_folder(tmp_path)
 
     device = SimulatedDevice(launch)
-    seconds, results = Runner(device, tmp_path).run(launch, on_gpu.OURS)  # type: ignore[arg-type, misc]
+    seconds, results = Runner(device, tmp_path).run(launch, on_gpu_launches.OURS)  # type: ignore[arg-type, misc]
     blocks = min(launch.grid[0], MULTIPROCESSORS) if launch.persistent else launch.grid[0]
     assert set(device.driver.launched) == {((blocks, *launch.grid[1:]), code.block)}
     assert seconds > 0 and device.driver.conflicts == 0
@@ -128,7 +131,7 @@ def test_a_launch_of_the_runner_computes_what_numpy_does(target: str, name: str,
     assert kernel.reference is not None
     wanted = kernel.reference(*_values(launch))
     for result, array, want in zip(results, written, wanted.values(), strict=True):
-        got = result.view(getattr(ml_dtypes, array.dtype)) if array.dtype in on_gpu.NARROW else result
+        got = result.view(getattr(ml_dtypes, array.dtype)) if array.dtype in on_gpu_launches.NARROW else result
         difference = np.abs(got.astype(np.float64) - want.astype(np.float64)).max()
         assert difference <= 4e-3 * np.abs(want.astype(np.float64)).max()
 
@@ -145,7 +148,7 @@ def test_each_kernel_of_a_target_has_problems_of_its_parameters(target: str) -> 
             shapes = [value.ndim for value in given if isinstance(value, np.ndarray)]
             assert [len(array.shape) for array in launch.arrays] == shapes
             # Tiles count as i32, and what is in memory at once is a part of a GPU's.
-            assert max(launch.grid) < 1 << 31 and launch.bytes * on_gpu.MOST_COPIES < 40 << 30
+            assert max(launch.grid) < 1 << 31 and launch.bytes * on_gpu_launches.MOST_COPIES < 40 << 30
 
 
 def test_the_kernels_are_those_that_the_table_is_to_have() -> None:

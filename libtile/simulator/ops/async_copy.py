@@ -4,13 +4,12 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import NoReturn
 
 from ..access import AccessInfo
 from ..codegen import Emitter, op
 from ..ir import Addr, Instruction, Reg
 from ..tensor_copy import TensorCopy
-from ..types import TYPES, PtxType
+from ..types import TYPES
 from .atomic import REDUCTIONS, reduction_for
 from .memory import SPACES, address, groups_pending
 
@@ -172,11 +171,3 @@ def _tensormap(cg: Emitter, ins: Instruction) -> None:
     cg.emit(
         f"M.replace_field({cg.use(ins, f'i{id(ins)}')}, {space!r}, {name!r}, {number}, {at}, {given}, g, {cg.mask()})"
     )
-
-
-def emit_st_async(cg: Emitter, ins: Instruction, kind: PtxType, vector: int) -> NoReturn:
-    cg.fail("st.async is not simulated")
-
-
-def emit_red_async(cg: Emitter, ins: Instruction, kind: PtxType, name: str) -> NoReturn:
-    cg.fail("red.async is not simulated")

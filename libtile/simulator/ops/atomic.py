@@ -12,6 +12,8 @@ from ..atomics import AtomicInfo, Combine
 from ..codegen import Emitter, op
 from ..ir import Addr, Instruction, Sink, Sym, Vec
 from ..types import TYPES, PtxType
+from . import packed
+from .float_values import min_max
 from .memory import SPACES, address, symbol_space, type_of, vector_of
 
 _OPERATIONS = ("and", "or", "xor", "exch", "add", "inc", "dec", "min", "max", "cas")
@@ -44,7 +46,6 @@ _COMBINE: dict[str, Combine] = {
 
 def _half_operation(name: str, kind: str) -> Combine:
     """add, min and max of f16, bf16 and their pairs, on the bits."""
-    from . import floating, packed
 
     def combine(old: np.ndarray, b: np.ndarray, c: Any) -> np.ndarray:
         if kind.endswith("x2"):
@@ -53,7 +54,7 @@ def _half_operation(name: str, kind: str) -> Combine:
             x, y = old.view(np.float16), b.view(np.float16)
         else:
             x, y = fp.widen_bf16(old), fp.widen_bf16(b)
-        r = x + y if name == "add" else floating.min_max(x, y, name == "max", False, False)
+        r = x + y if name == "add" else min_max(x, y, name == "max", False, False)
         return fp.canon(r).view(np.uint16) if kind == "f16" else fp.round_bf16(r)
 
     return combine
@@ -105,10 +106,7 @@ def _emit(cg: Emitter, ins: Instruction, returns: bool) -> None:
     if name is None:
         cg.fail("unknown atomic operation")
     if "async" in ins.modifiers:
-        from .async_copy import emit_red_async
-
-        emit_red_async(cg, ins, kind, name)
-        return
+        cg.fail("red.async is not simulated")
     space = next((SPACES[m] for m in ins.modifiers if m in SPACES), "generic")
     operands: list[Any] = list(ins.operands)
     target = operands.pop(0) if returns else Sink()

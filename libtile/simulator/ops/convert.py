@@ -11,7 +11,8 @@ from .. import fp
 from ..codegen import Emitter, op
 from ..ir import Instruction
 from ..types import TYPES, PtxType
-from .floating import load, relu
+from .float_values import relu
+from .floating import load
 
 _SMALL = ("e4m3x2", "e5m2x2", "e3m2x2", "e2m3x2", "e2m1x2", "ue8m0x2")
 _INTEGRAL = {"rni": "rn", "rzi": "rz", "rmi": "rm", "rpi": "rp"}

@@ -16,12 +16,7 @@ from ..codegen import Emitter, op
 from ..ir import Instruction
 from ..types import TYPES, PtxType
 from . import packed
-
-ROUNDINGS = ("rn", "rz", "rm", "rp")
-
-
-def rounding(ins: Instruction, default: str = "rn") -> str:
-    return next((m for m in ins.modifiers if m in ROUNDINGS), default)
+from .float_values import fma_bf16, min_max, relu, rounding
 
 
 def load(cg: Emitter, operand: Any, kind: PtxType, ftz: bool = False) -> str:
@@ -46,11 +41,6 @@ def finish(cg: Emitter, ins: Instruction, kind: PtxType, expr: str) -> None:
         cg.dst(ins.operands[0], TYPES["b16"], f"{cg.use(fp.round_bf16)}({expr})")
     else:
         cg.dst(ins.operands[0], kind, expr)
-
-
-def relu(x: np.ndarray) -> np.ndarray:
-    """Negative values become +0; NaN becomes the canonical NaN."""
-    return fp.canon(np.where(x <= 0, x.dtype.type(0), x))
 
 
 def _mixed(ins: Instruction) -> PtxType | None:
@@ -100,14 +90,6 @@ def emit_mul(cg: Emitter, ins: Instruction, kind: PtxType) -> None:
         finish(cg, ins, kind, f"{cg.use(fp.canon)}({a} * {b})")
     else:
         finish(cg, ins, kind, f"{cg.use(fp.mul)}({a}, {b}, {mode!r})")
-
-
-def fma_bf16(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
-    """bf16 fma on widened operands; the float32 result is odd-rounded, so that one rounding to bf16 remains."""
-    p = a.astype(np.float64) * b
-    q = np.broadcast_to(c, p.shape).astype(np.float64)
-    x = fp.add_odd(p, q)
-    return fp.widen_bf16(fp.bf16_from64(x))
 
 
 def emit_fma(cg: Emitter, ins: Instruction, kind: PtxType) -> None:
@@ -160,25 +142,6 @@ def quotient_by_reciprocal(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     with np.errstate(all="ignore"):
         product = a * np.copysign(np.float32(0), b)
     return np.where(huge, fp.canon(product), fp.div32(a, b, "rn"))
-
-
-def min_max(a: np.ndarray, b: np.ndarray, largest: bool, nan: bool, xorsign: bool) -> np.ndarray:
-    """min or max: NaN loses unless `nan`; -0 is less than +0; xorsign takes magnitudes and the xor of the signs."""
-    a, b = np.broadcast_arrays(a, b)
-    x, y = (np.abs(a), np.abs(b)) if xorsign else (a, b)
-    first = (x > y) if largest else (x < y)
-    tie = x == y
-    sign_x = np.signbit(x)
-    first |= tie & (~sign_x if largest else sign_x)
-    r = np.where(first, x, y)
-    r = np.where(np.isnan(x), y, np.where(np.isnan(y), x, r))
-    bad = (np.isnan(a) | np.isnan(b)) if nan else (np.isnan(a) & np.isnan(b))
-    if xorsign:
-        r = np.where(np.signbit(a) ^ np.signbit(b), -np.abs(r), np.abs(r))
-    if bad.any():
-        r = np.where(bad, r.dtype.type(np.nan), r)
-        return fp.canon(r)
-    return r
 
 
 def emit_min_max(cg: Emitter, ins: Instruction, kind: PtxType, name: str) -> None:

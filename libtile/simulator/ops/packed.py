@@ -11,6 +11,7 @@ from .. import fp
 from ..codegen import Emitter, op
 from ..ir import Instruction, Pair
 from ..types import TYPES, PtxType
+from .float_values import fma_bf16, min_max, relu, rounding
 
 PACKED = ("f16x2", "bf16x2", "f32x2")
 
@@ -37,8 +38,6 @@ def flush_pair(bits: np.ndarray) -> np.ndarray:
 
 def arithmetic(kind: str, name: str, mode: str, flags: tuple[str, ...], *operands: np.ndarray) -> np.ndarray:
     """One arithmetic instruction on packed pairs, element by element."""
-    from . import floating
-
     values = [split(x, kind) for x in np.broadcast_arrays(*operands)]
     if "ftz" in flags and kind != "bf16x2":
         values = [fp.flush(v) for v in values]
@@ -50,25 +49,23 @@ def arithmetic(kind: str, name: str, mode: str, flags: tuple[str, ...], *operand
         r = fp.mul(values[0], values[1], mode)
     elif name == "fma":
         if kind == "bf16x2":
-            r = floating.fma_bf16(*values)
+            r = fma_bf16(*values)
         else:
             r = np.stack([fp.fma(values[0][k], values[1][k], values[2][k], mode) for k in range(2)])
     else:
         sign = "abs" in flags and "xorsign" in flags
-        r = floating.min_max(values[0], values[1], name == "max", "NaN" in flags, sign)
+        r = min_max(values[0], values[1], name == "max", "NaN" in flags, sign)
     if "ftz" in flags and kind != "bf16x2":
         r = fp.flush(r)
     if "sat" in flags:
         r = fp.saturate(r)
     if "relu" in flags:
-        r = floating.relu(r)
+        r = relu(r)
     return join(r, kind)
 
 
 def emit(cg: Emitter, ins: Instruction, kind: PtxType, name: str) -> None:
     """Arithmetic on pairs."""
-    from .floating import rounding
-
     values = ", ".join(cg.src(x, kind) for x in ins.operands[1:])
     helper = cg.use(arithmetic, "packed_arithmetic")
     flags = tuple(m for m in ins.modifiers if m in ("ftz", "sat", "relu", "NaN", "xorsign", "abs"))
