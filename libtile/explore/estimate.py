@@ -19,6 +19,7 @@ from libtile.compiler.compile import compile_module
 from libtile.compiler.options import Compiled, Options
 from libtile.explore import sass
 from libtile.explore.listings import of_ptx
+from libtile.explore.quantities import duration, quantity
 from libtile.explore.record import KernelFacts, Place, Source, kernel_facts, sources_of
 from libtile.interpreter.address_space import Memory
 from libtile.interpreter.entries import find_entry
@@ -348,24 +349,6 @@ class _Tally:
 
 _SYMBOLS = ("B", "op")
 """Units that a prefix goes with."""
-
-_PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
-
-
-def quantity(number: float) -> str:
-    """A number with three digits and a decimal prefix."""
-    for size, prefix in _PREFIXES:
-        if number >= size:
-            return f"{number / size:.3g} {prefix}"
-    return f"{number:.3g} "
-
-
-def duration(seconds: float) -> str:
-    """Seconds with three digits, in the unit that fits."""
-    for size, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "us")):
-        if seconds >= size:
-            return f"{seconds / size:.3g} {unit}"
-    return f"{seconds / 1e-9:.3g} ns"
 
 
 def _lines(told: Estimate) -> Iterator[str]:

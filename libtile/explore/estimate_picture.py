@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from html import escape
 from typing import TYPE_CHECKING
 
-from libtile.explore.estimate import duration, quantity
+from libtile.explore.quantities import duration, quantity
 
 if TYPE_CHECKING:
     from libtile.explore.estimate import Estimate

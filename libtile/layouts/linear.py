@@ -28,9 +28,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import product as cartesian_product
 
 from libtile.layouts import f2
+from libtile.layouts.dims import BLOCK as BLOCK
+from libtile.layouts.dims import LANE as LANE
+from libtile.layouts.dims import OFFSET as OFFSET
+from libtile.layouts.dims import REGISTER as REGISTER
+from libtile.layouts.dims import WARP as WARP
 from libtile.support.records import dataclass
-
-REGISTER, LANE, WARP, BLOCK, OFFSET = "register", "lane", "warp", "block", "offset"
 
 
 def _bits(size: int, what: str) -> int:

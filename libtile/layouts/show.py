@@ -6,8 +6,12 @@ from __future__ import annotations
 import colorsys
 from html import escape
 from math import prod
+from typing import TYPE_CHECKING
 
-from libtile.layouts.linear import LANE, OFFSET, REGISTER, WARP, LinearLayout
+from libtile.layouts.dims import LANE, OFFSET, REGISTER, WARP
+
+if TYPE_CHECKING:
+    from libtile.layouts.linear import LinearLayout
 
 # Twelve hues far apart, light enough for black text (a colour stands for a lane or a bank).
 _HUES = (0, 210, 120, 45, 280, 170, 330, 80, 240, 20, 150, 300)

@@ -21,7 +21,8 @@ from libtile.compiler.driver import compiler_identity
 from libtile.dialects.cuda_tile.attributes import OptimizationHintsAttr
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.dialects.cuda_tile.types import i1, i32
-from libtile.explore.estimate import BLOCKS, duration
+from libtile.explore.estimate import BLOCKS
+from libtile.explore.quantities import duration
 from libtile.interpreter.entries import find_entry
 from libtile.runtime.arguments import flat_arguments
 from libtile.spec import default_spec

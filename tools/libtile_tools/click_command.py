@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from libtile_tools.command_line import FALSE, TRUE
+from libtile_tools.truth_values import FALSE, TRUE
 
 
 class OptionalValue(click.Option):

@@ -16,8 +16,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn
 
-TRUE = ("true", "TRUE", "True", "1")
-FALSE = ("false", "FALSE", "False", "0")
+from libtile_tools.truth_values import FALSE as FALSE
+from libtile_tools.truth_values import TRUE as TRUE
 
 Parameter = Any
 """What callbacks are given second: a declaration, or click's parameter made of it."""
