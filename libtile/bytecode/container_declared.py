@@ -14,8 +14,8 @@ from typing import Any
 
 import construct as c
 
-from libtile.bytecode import container
-from libtile.bytecode.container import ALIGNED, MAGIC, PADDING, Table
+from libtile.bytecode import container_numbers
+from libtile.bytecode.container_numbers import ALIGNED, MAGIC, PADDING, Table
 from libtile.bytecode.cursor import pack_unsigned, put, unpack_unsigned
 from libtile.bytecode.errors import BytecodeError, MalformedError
 from libtile.bytecode.limits import VARINT_BYTES
@@ -94,8 +94,9 @@ SECTION = c.Struct(
     "mark" / c.Int8ul,
     "id" / c.Computed(c.this.mark & ~ALIGNED),
     "aligned" / c.Computed(c.this.mark & ALIGNED != 0),
-    "length" / c.If(lambda this: this.mark & ~ALIGNED in container.KNOWN_SECTIONS, VARINT),
-    "alignment" / c.If(lambda this: this.mark & ~ALIGNED in container.KNOWN_SECTIONS and this.mark & ALIGNED, VARINT),
+    "length" / c.If(lambda this: this.mark & ~ALIGNED in container_numbers.KNOWN_SECTIONS, VARINT),
+    "alignment"
+    / c.If(lambda this: this.mark & ~ALIGNED in container_numbers.KNOWN_SECTIONS and this.mark & ALIGNED, VARINT),
 )
 
 
@@ -104,12 +105,12 @@ def _table(kind: Table) -> c.Construct:
     return c.Struct("count" / VARINT, "gap" / _Gap(kind.width), "offsets" / _Offsets(kind.width, kind.what))
 
 
-TABLES = {kind: _table(kind) for kind in container.TABLES}
+TABLES = {kind: _table(kind) for kind in container_numbers.TABLES}
 
 DEBUG = c.Struct(
-    "functions" / TABLES[container.DEBUG_FUNCTIONS],
-    "indices" / TABLES[container.DEBUG_INDICES],
-    "records" / TABLES[container.DEBUG_RECORDS],
+    "functions" / TABLES[container_numbers.DEBUG_FUNCTIONS],
+    "indices" / TABLES[container_numbers.DEBUG_INDICES],
+    "records" / TABLES[container_numbers.DEBUG_RECORDS],
 )
 """Per function its first index, the indices (one for the function, then one per op), the records' table."""
 

@@ -10,9 +10,10 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from libtile.bytecode import container as C
+from libtile.bytecode import container_numbers as N
 from libtile.bytecode.attributes import read_attribute
 from libtile.bytecode.body import BodyChecker, BodyDecoder
-from libtile.bytecode.container import FunctionFlag, SectionId
+from libtile.bytecode.container_numbers import FunctionFlag, SectionId
 from libtile.bytecode.context import ReadContext
 from libtile.bytecode.cursor import end_of_data, located, varint
 from libtile.bytecode.errors import Fault, InvalidError, MalformedError, UnsupportedVersionError
@@ -53,7 +54,7 @@ class _Section(NamedTuple):
 
 def is_bytecode(data: bytes) -> bool:
     """Whether `data` starts as a bytecode file does."""
-    return data[: len(C.MAGIC)] == C.MAGIC
+    return data[: len(N.MAGIC)] == N.MAGIC
 
 
 @collector_paused()
@@ -121,7 +122,7 @@ def _header(data: bytes, spec: Spec, allow_testing: bool, previews: Collection[s
     """The version, and whether the file is marked as preview."""
     if len(data) > FILE_BYTES:
         raise MalformedError(f"file of {len(data)} bytes is too long", offset=FILE_BYTES, section="header")
-    for position, expected in enumerate(C.MAGIC):
+    for position, expected in enumerate(N.MAGIC):
         got = data[position] if position < len(data) else 0
         if got != expected:
             raise MalformedError(
@@ -132,8 +133,8 @@ def _header(data: bytes, spec: Spec, allow_testing: bool, previews: Collection[s
     numbers, end = C.read_header(data)
     is_preview = False
     version = Version(*numbers)
-    if version.tag & C.PREVIEW_BIT and version not in spec.versions:
-        untagged = Version(version.major, version.minor, version.tag & ~C.PREVIEW_BIT)
+    if version.tag & N.PREVIEW_BIT and version not in spec.versions:
+        untagged = Version(version.major, version.minor, version.tag & ~N.PREVIEW_BIT)
         if untagged >= spec.change("PREVIEW"):
             version, is_preview = untagged, True
     if version not in spec.versions or (version in spec.testing_versions and not allow_testing):
@@ -159,7 +160,7 @@ def _header(data: bytes, spec: Spec, allow_testing: bool, previews: Collection[s
 def _sections(data: bytes) -> list[_Section]:
     """The sections in file order, checked against the file's length and against each other."""
     sections: list[_Section] = []
-    offset = len(C.MAGIC) + 4
+    offset = len(N.MAGIC) + 4
     while True:
         if offset >= len(data):
             raise MalformedError(
@@ -197,7 +198,7 @@ def _alignment(header: C.SectionHeader, section: SectionId, start: int) -> int:
     alignment = 1 if header.alignment is None else header.alignment
     if header.aligned and (alignment == 0 or alignment & (alignment - 1) or alignment > ALIGNMENT):
         raise MalformedError(f"invalid alignment value: {alignment}", offset=start, section=section.label)
-    required = C.REQUIRED_ALIGNMENT.get(section, 1)
+    required = N.REQUIRED_ALIGNMENT.get(section, 1)
     if alignment % required:
         got = f"has alignment of {alignment}" if header.aligned else "has no alignment flag set"
         raise MalformedError(
@@ -211,7 +212,7 @@ def _alignment(header: C.SectionHeader, section: SectionId, start: int) -> int:
 # -- tables -----------------------------------------------------------------------------------------------------------
 
 
-def _table(kind: C.Table, section: _Section, what: str) -> list[tuple[bytes, int]]:
+def _table(kind: N.Table, section: _Section, what: str) -> list[tuple[bytes, int]]:
     """The entries of a table section, each with its absolute offset."""
     offsets, end = C.read_table(kind, section.data, section.base, section.id.label)
     data = section.data[end:]
@@ -221,7 +222,7 @@ def _table(kind: C.Table, section: _Section, what: str) -> list[tuple[bytes, int
 
 
 def _strings(ctx: ReadContext, section: _Section) -> None:
-    offsets, end = C.read_table(C.STRINGS, section.data, section.base, section.id.label)
+    offsets, end = C.read_table(N.STRINGS, section.data, section.base, section.id.label)
     data = section.data[end:]
     if offsets and offsets[0] > len(data):
         # The reference reader clamps it, and reads an empty string.
@@ -256,7 +257,7 @@ def _shifted(parameters: tuple[Any, ...], base: int) -> tuple[Any, ...]:
 
 
 def _types(ctx: ReadContext, section: _Section) -> None:
-    entries = _table(C.TYPES, section, "type")
+    entries = _table(N.TYPES, section, "type")
     raws = _records(entries, section.id.label, lambda data, p: parse_type(ctx, data, p))
     with located(0, section.id.label, section.base + len(section.data)):
         ctx.tables.types = link_types(ctx.spec, raws)
@@ -265,7 +266,7 @@ def _types(ctx: ReadContext, section: _Section) -> None:
 
 def _constants(ctx: ReadContext, section: _Section) -> None:
     constants = ctx.tables.constants
-    for index, (data, base) in enumerate(_table(C.CONSTANTS, section, "constant")):
+    for index, (data, base) in enumerate(_table(N.CONSTANTS, section, "constant")):
         with located(base, f"{section.id.label} > entry {index}", base + len(data)):
             size, p = varint(data, 0)
             if size != len(data) - p:
@@ -391,7 +392,7 @@ def _functions(ctx: ReadContext, section: _Section, slots: _Slots) -> tuple[list
                 raise end_of_data(data, f"function {number}") from None
             functions.append(function)
         rest = data[p:]
-        if len(rest) >= 8 or rest.strip(bytes([C.PADDING])):
+        if len(rest) >= 8 or rest.strip(bytes([N.PADDING])):
             raise Fault(p, f"{len(rest)} bytes follow the last function", expected="padding to a multiple of 8")
     return functions, len(rest)
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from libtile.bytecode.annotate import annotate
 from libtile.bytecode.attributes import camel
-from libtile.bytecode.container import REQUIRED_ALIGNMENT, SectionId
+from libtile.bytecode.container_numbers import REQUIRED_ALIGNMENT, SectionId
 from libtile.spec import Spec, Version, default_spec
 from libtile.spec.model import AttributeSpec
 

@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from libtile.bytecode import container as C
+from libtile.bytecode import container_numbers as N
 from libtile.bytecode.attributes import write_attribute
 from libtile.bytecode.body import BodyEncoder
-from libtile.bytecode.container import FunctionFlag, SectionId
+from libtile.bytecode.container_numbers import FunctionFlag, SectionId
 from libtile.bytecode.context import WriteContext
 from libtile.bytecode.cursor import put
 from libtile.bytecode.errors import InvalidError, MigrationError, UnsupportedVersionError
@@ -31,7 +32,7 @@ from libtile.bytecode.types_codec import encode_debug, encode_type, unsupported_
 from libtile.spec import Spec, Version
 
 DEFAULT_LAYOUT = tuple(
-    SectionLayout(int(s), C.REQUIRED_ALIGNMENT.get(s, 1))
+    SectionLayout(int(s), N.REQUIRED_ALIGNMENT.get(s, 1))
     for s in (
         SectionId.GLOBAL,
         SectionId.FUNC,
@@ -137,16 +138,16 @@ class _FileWriter:
         kept = {s.id for s in self.module.layout or ()}
         if self.ctx.constants or SectionId.CONSTANT in kept:
             entries = [_counted(data) for data in self.ctx.constants]
-            payloads[SectionId.CONSTANT] = build_table(C.CONSTANTS, entries)
+            payloads[SectionId.CONSTANT] = build_table(N.CONSTANTS, entries)
         if self.slots or self.ctx.debug_list or SectionId.DEBUG in kept:
             payloads[SectionId.DEBUG] = self._debug()
-        payloads[SectionId.TYPE] = build_table(C.TYPES, self._type_entries())
+        payloads[SectionId.TYPE] = build_table(N.TYPES, self._type_entries())
         producer = downgrade_producer(self.module.producer, self.spec, self.version)
         if producer is not None:
             out = bytearray()
             put(out, self.ctx.string_index(producer))
             payloads[SectionId.PRODUCER] = bytes(out)
-        payloads[SectionId.STRING] = build_table(C.STRINGS, self.ctx.string_list)
+        payloads[SectionId.STRING] = build_table(N.STRINGS, self.ctx.string_list)
         return self._assemble(payloads)
 
     def _assemble(self, payloads: dict[SectionId, bytes]) -> bytes:
@@ -155,7 +156,7 @@ class _FileWriter:
         layout = self.module.layout or DEFAULT_LAYOUT
         missing = set(payloads) - {s.id for s in layout}
         layout += tuple(s for s in DEFAULT_LAYOUT if s.id in missing)
-        tag = self.version.tag | (C.PREVIEW_BIT if self.module.preview else 0)
+        tag = self.version.tag | (N.PREVIEW_BIT if self.module.preview else 0)
         out = bytearray(build_header(self.version.major, self.version.minor, tag))
         for section in layout:
             payload = payloads.get(SectionId(section.id))
@@ -232,7 +233,7 @@ class _FileWriter:
             self._function(out, function)
         layout = next((s for s in self.module.layout or () if s.id == SectionId.FUNC), None)
         if layout is None or layout.trailing:
-            out += bytes([C.PADDING]) * (-len(out) % 8)
+            out += bytes([N.PADDING]) * (-len(out) % 8)
         return bytes(out)
 
     def _function(self, out: bytearray, function: Function) -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from libtile.bytecode import container, container_declared
+from libtile.bytecode import container, container_declared, container_numbers
 from libtile.bytecode.cursor import put
 from libtile.bytecode.errors import BytecodeError
 from patience import PATIENCE
@@ -38,8 +38,8 @@ NUMBERS = st.integers(0, 300) | st.integers(0, 2**70 - 1)
 TABLES = st.tuples(NUMBERS | st.integers(0, 6), st.binary(max_size=60)).map(lambda t: varint(t[0]) + t[1])
 
 
-@given(st.sampled_from(container.TABLES), TABLES | st.binary(max_size=40))
-def test_tables(kind: container.Table, data: bytes) -> None:
+@given(st.sampled_from(container_numbers.TABLES), TABLES | st.binary(max_size=40))
+def test_tables(kind: container_numbers.Table, data: bytes) -> None:
     construct = container_declared.TABLES[kind]
     mine = outcome(container.read_table, kind, data, 7, "Some")
     declared = outcome(by_declaration, construct, data, 7, "Some", "offsets")
@@ -48,11 +48,11 @@ def test_tables(kind: container.Table, data: bytes) -> None:
 
 @given(st.lists(st.binary(max_size=9), max_size=9), st.integers(0, 12))
 def test_a_table_that_was_built_is_read(items: list[bytes], cut: int) -> None:
-    data = container_declared.build_table(container.CONSTANTS, items)
-    offsets, end = container.read_table(container.CONSTANTS, data, 0, "Some")
+    data = container_declared.build_table(container_numbers.CONSTANTS, items)
+    offsets, end = container.read_table(container_numbers.CONSTANTS, data, 0, "Some")
     bounds = container.entries(data[end:], offsets, end, "Some", "constant")
     assert [data[end:][a:b] for a, b in bounds] == items
-    test_tables.hypothesis.inner_test(container.CONSTANTS, data[: max(0, end - cut)])
+    test_tables.hypothesis.inner_test(container_numbers.CONSTANTS, data[: max(0, end - cut)])
 
 
 @given(TABLES, TABLES, TABLES)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from libtile.bytecode.container import PREVIEW_BIT, FunctionFlag, SectionId
+from libtile.bytecode.container_numbers import PREVIEW_BIT, FunctionFlag, SectionId
 from libtile.spec import Spec, default_spec
 
 SNAPSHOT = Path(__file__).parent / "frozen_numbers.txt"

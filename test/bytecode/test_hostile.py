@@ -11,8 +11,9 @@ import pytest
 from bytecode.samples import F32, LOCATION, TOKEN, VECTOR, module_of, op, scope
 from libtile import bytecode
 from libtile.bytecode.annotate import sections_of
-from libtile.bytecode.container import CONSTANTS, STRINGS, TYPES, SectionId, append_section
+from libtile.bytecode.container import append_section
 from libtile.bytecode.container_declared import build_header, build_table
+from libtile.bytecode.container_numbers import CONSTANTS, STRINGS, TYPES, SectionId
 from libtile.bytecode.cursor import put
 from libtile.bytecode.limits import DEBUG_DEPTH
 from libtile.bytecode.model import Dense, make_debug, make_type

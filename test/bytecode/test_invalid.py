@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from libtile import bytecode
-from libtile.bytecode import container, types_codec
+from libtile.bytecode import container_numbers, types_codec
 from libtile.bytecode.attributes import _CODECS
 from libtile.bytecode.errors import Fault
 
@@ -47,7 +47,9 @@ def test_every_part_of_the_format_has_a_bad_file() -> None:
         "header", "section", "string", "type", "constant", "function", "op", "attribute", "global", "producer", "debug",
     }  # fmt: skip
     assert len(FILES) >= 40
-    assert len(container.SectionId) == 8 and len(_CODECS) == 13 and types_codec.UNKNOWN_RECORD == 0, "add its bad files"
+    assert len(container_numbers.SectionId) == 8 and len(_CODECS) == 13 and types_codec.UNKNOWN_RECORD == 0, (
+        "add its bad files"
+    )
 
 
 def test_a_string_table_that_the_reference_clamps_is_read_with_a_warning() -> None:

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from libtile.bytecode import container as C
+from libtile.bytecode import container_numbers as N
 from libtile.bytecode.body import BodyDecoder
-from libtile.bytecode.container import SectionId
+from libtile.bytecode.container_numbers import SectionId
 from libtile.bytecode.cursor import put, varint
 from libtile.bytecode.model import Block, EncodedBody, Module, Operation, Region, Value, describe_location
 from libtile.bytecode.reader import read
@@ -66,13 +66,13 @@ def annotate(data: bytes, *, allow_testing: bool = False, preview: tuple[str, ..
     dump.take(2, f"version tag{' (preview)' if module.preview else ''}")
     while True:
         mark = data[dump.p]
-        section = SectionId(mark & ~C.ALIGNED)
+        section = SectionId(mark & ~N.ALIGNED)
         dump.title(f"section {section.label}")
-        dump.take(1, f"section id {int(section)}{', aligned' if mark & C.ALIGNED else ''}")
+        dump.take(1, f"section id {int(section)}{', aligned' if mark & N.ALIGNED else ''}")
         if section == SectionId.END:
             return "\n".join(dump.lines).lstrip("\n") + "\n"
         length = dump.varint("length {}")
-        if mark & C.ALIGNED:
+        if mark & N.ALIGNED:
             alignment = dump.varint("alignment {}")
             dump.until(dump.p + -dump.p % alignment, "padding")
         start = dump.p
@@ -113,14 +113,14 @@ def _end_of(dump: Dump, start: int) -> int:
 def sections_of(data: bytes) -> list[tuple[SectionId, int, int]]:
     """The sections of a file that `read` accepts: id, offset and length of the payload."""
     result = []
-    p = len(C.MAGIC) + 4
-    while data[p] & ~C.ALIGNED != SectionId.END:
+    p = len(N.MAGIC) + 4
+    while data[p] & ~N.ALIGNED != SectionId.END:
         mark = data[p]
         length, p = varint(data, p + 1)
-        if mark & C.ALIGNED:
+        if mark & N.ALIGNED:
             alignment, p = varint(data, p)
             p += -p % alignment
-        result.append((SectionId(mark & ~C.ALIGNED), p, length))
+        result.append((SectionId(mark & ~N.ALIGNED), p, length))
         p += length
     return result
 
@@ -197,7 +197,7 @@ def _functions(dump: Dump, module: Module, start: int) -> None:
         dump.varint(f"function: name is string {{}} {function.name!r}", 1)
         dump.varint("signature: type {}", 2)
         flags = dump.data[dump.p]
-        names = [n.lower() for n, bit in vars(C.FunctionFlag).items() if n.isupper() and flags & bit]
+        names = [n.lower() for n, bit in vars(N.FunctionFlag).items() if n.isupper() and flags & bit]
         dump.take(1, f"flags: {', '.join(names) or 'none'}", 2)
         dump.varint(f"locations: slot {{}}{_at(function.location)}", 2)
         length = bytearray()
