@@ -265,7 +265,7 @@ def _environment() -> dict[str, str]:
 def _key(data: bytes, options: Options, preview: Iterable[str], filename: str = "-") -> Key:
     return Key.of(
         {
-            "input": digest([data, filename.encode()] if _is_inner_text(data) else [data]),
+            "input": digest([data, filename.encode(errors="surrogatepass")] if _is_inner_text(data) else [data]),
             "options": {**asdict(options), "libraries": digest(options.libraries)},
             "preview": sorted(preview),
             "compiler": compiler_identity(),

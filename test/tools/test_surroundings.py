@@ -354,6 +354,71 @@ def test_control_characters_of_a_name_stay_out_of_the_terminal(folder: Path, too
     assert len(lines) == {"tileiras": 2, "tileirdisasm": 2}.get(tool, 1)
 
 
+ODD = b"a\n\x1b[31m\xff"
+"""What a command line may hold."""
+ODD_VALUES = {
+    "tileiras": ["--gpu-name=?", "--opt-level=?", "--emit=?", "--?", "-?", "--after=?", "--preview=?", "--lineinfo=?"],
+    "tileirdisasm": ["?", "--?"],
+    "cuda_tile_translate": [
+        "-cudatilebc-to-mlir ?",
+        "-cudatilebc-to-mlir -bytecode-version=?",
+        "-mlir-to-cudatilebc -?",
+    ],
+    "cuda_tile_opt": ["--?", "--pass-pipeline=?", "--print-ir-after=? example.mlir", "example.mlir --cse=?"],
+    "cuda_tile_run": [
+        "? --describe",
+        "example.bc --grid ?",
+        "example.bc ?",
+        "example.bc --out ?",
+        "example.bc --backend ?",
+    ],
+    "cuda_tile_reduce": ["--test true ?", "--timeout ? --test true example.bc"],
+    "cuda_tile_diff": ["example.bc ?", "example.bc example.bc --run --grid ?"],
+    "libtile_cli": ["?", "explore ?", "explain ?", "tune ?"],
+    "libtile.simulator": ["?", "k.ptx --entry ?", "k.ptx --entry k --arg ?"],
+    "libtile.layouts": ["?", "show ? 16x8", "show mma-c ?"],
+    "libtile.bytecode.annotate": ["?"],
+}
+"""Wrong command lines of tools, with a place for it."""
+
+
+@SHELL
+@pytest.mark.parametrize("tool", ODD_VALUES)
+def test_control_characters_of_a_command_line_stay_out_of_the_terminal(folder: Path, tool: str) -> None:
+    code = (
+        "import os, runpy, sys\n"
+        f"for line in {[[w.encode().replace(b'?', ODD) for w in line.split(' ')] for line in ODD_VALUES[tool]]!r}:\n"
+        "    if not os.fork():\n"
+        f"        sys.argv = ['{tool}', *map(os.fsdecode, line)]\n"
+        f"        runpy.run_module({tool!r}, run_name='__main__', alter_sys=True)\n"
+        "    assert os.wait()[1], line\n"
+        "    print('// end', file=sys.stderr, flush=True)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=folder, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True,
+        timeout=PATIENCE, check=True,
+    )  # fmt: skip
+    said = done.stderr.decode(errors="surrogateescape").split("// end\n")[:-1]
+    for line, message in zip(ODD_VALUES[tool], said, strict=True):
+        assert "internal error" not in message and "Traceback" not in message
+        assert all(part.isprintable() for part in message.split("\n")), (line, message)
+        told = [part for part in message.splitlines() if "Usage: " not in part and "Did you mean" not in part]
+        assert len(told) == 1 or "// " in message, (line, message)
+
+
+@SHELL
+def test_a_file_whose_name_is_no_utf_8_is_compiled_and_cached(folder: Path) -> None:
+    module = libtile.parse((folder / "example.mlir").read_text())
+    (folder / "inner.mlir").write_text(libtile.compile(module, "sm_90", emit="tileaa").tileaa)
+    name = b"k\xff\n.mlir"
+    os.rename(os.fsencode(folder / "inner.mlir"), os.fsencode(folder) + b"/" + name)
+    command = "-m tileiras --gpu-name=sm_90 --lineinfo k*.mlir -o k.cubin"
+    for _ in range(2):
+        done = shell(command, folder, LIBTILE_CACHE="1", LIBTILE_CACHE_DIR=str(folder / "cache"))
+        assert (done.returncode, done.stderr) == (0, "")
+    assert len(list((folder / "cache").glob("*/*.entry"))) == 1
+
+
 ENDLESS = {
     "tileirdisasm": "-m tileirdisasm FILE",
     "annotate": "-m libtile.bytecode.annotate FILE",

@@ -81,7 +81,7 @@ def command(
                 instruments=watch.instruments,
             )  # fmt: skip
     except LibtileError as error:
-        raise cli.ToolError(cli.render_error(error, source)) from None
+        raise cli.ToolError(cli.render_error(error, source), several_lines=True) from None
     if output is not None:
         cli.write_output(output, write(optimized) if emit_bytecode else print_module(optimized))
     if (verbose and output not in (None, "-")) or (output is None and not quiet):

@@ -37,7 +37,7 @@ INTERRUPTED = 128 + signal.SIGINT
 
 
 def __getattr__(name: str) -> Any:
-    if name not in ("Command", "OptionalValue"):
+    if name not in ("Command", "OptionalValue", "SeveralLines"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from libtile_tools import click_command
 
@@ -47,9 +47,10 @@ def __getattr__(name: str) -> Any:
 class ToolError(LibtileError):
     """An error of the tool itself, such as a file that cannot be opened, and the exit status that it ends with."""
 
-    def __init__(self, message: str, status: int = FAILED) -> None:
+    def __init__(self, message: str, status: int = FAILED, *, several_lines: bool = False) -> None:
         super().__init__(message)
         self.status = status
+        self.several_lines = several_lines
 
 
 class Failed(LibtileError):
@@ -166,9 +167,8 @@ def render_error(error: LibtileError, source: Sequence[str] | None = None) -> st
 
     if isinstance(error, DiagnosticError):
         return "\n".join(d.render(source) for d in error.diagnostics)
-    if isinstance(error, ToolError):
-        return str(error)
-    return f"error: {visible(str(error), keep=chr(10) if error.several_lines else '')}"
+    text = str(error) if error.several_lines else visible(str(error))
+    return text if isinstance(error, ToolError) else f"error: {text}"
 
 
 def report(diagnostics: Sequence[Diagnostic], source: Sequence[str] | None = None) -> None:

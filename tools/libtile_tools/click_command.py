@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from libtile.support.errors import visible
 from libtile_tools.truth_values import FALSE, TRUE
 
 
@@ -17,6 +18,10 @@ class OptionalValue(click.Option):
     def __init__(self, *args: Any, implied: str, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.implied = implied
+
+
+class SeveralLines(click.ClickException):
+    """What is wrong with a command line, in lines; any other message is shown on one."""
 
 
 class Command(click.Command):
@@ -97,14 +102,16 @@ def misuse(program: str, error: Exception) -> str | None:
     if isinstance(error, click.NoSuchOption):
         return _unknown_option(program, error)
     if isinstance(error, click.BadOptionUsage):
-        return f"{program}: for the {error.option_name} option: requires a value!"
+        return f"{program}: for the {visible(error.option_name)} option: requires a value!"
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         return error.format_message()
-    return f"{program}: {error.format_message()}" if isinstance(error, click.ClickException) else None
+    if isinstance(error, SeveralLines):
+        return f"{program}: {error.format_message()}"
+    return f"{program}: {visible(error.format_message())}" if isinstance(error, click.ClickException) else None
 
 
 def _unknown_option(program: str, error: click.NoSuchOption) -> str:
-    text = f"{program}: Unknown command line argument '{error.option_name}'.  Try: '{program} --help'"
+    text = f"{program}: Unknown command line argument '{visible(error.option_name)}'.  Try: '{program} --help'"
     if error.possibilities:
-        text += f"\n{program}: Did you mean '{error.possibilities[0]}'?"
+        text += f"\n{program}: Did you mean '{visible(error.possibilities[0])}'?"
     return text

@@ -152,7 +152,7 @@ def command(ctx: click.Context, /, inputs: tuple[str, ...], **options: Any) -> N
     '-' stands for stdin. Long options may be given with one dash or two.
     """
     if len(inputs) > 1:
-        raise click.ClickException(
+        raise cli.SeveralLines(
             "Too many positional arguments specified!\nCan specify at most 1 positional arguments: See: tileiras --help"
         )
     if options["print_pipeline"]:
@@ -201,7 +201,7 @@ def _compile(path: str, given: dict[str, Any]) -> None:
         )
     except driver.DriverError as error:
         statuses: dict[type, int] = {driver.InputError: _INPUT, driver.RequestError: _REQUEST}
-        raise cli.ToolError(str(error), statuses.get(type(error), _COMPILE)) from None
+        raise cli.ToolError(str(error), statuses.get(type(error), _COMPILE), several_lines=True) from None
     finally:
         if watch is not None:
             watch.report()
@@ -378,6 +378,7 @@ def _remark_filter(given: dict[str, Any]) -> RemarkFilter | None:
                 f"Error opening remark output file '{visible(path)}': {error.strerror}\n"
                 "error: failed to enable optimization remarks",
                 _INPUT,
+                several_lines=True,
             ) from None
     return Filter.from_options(given["remarks"], **{kind: given[f"remarks_{kind}"] for kind in _REMARK_KINDS})
 

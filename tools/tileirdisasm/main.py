@@ -97,7 +97,8 @@ def _converted(module: bytecode.Module, debuginfo: bool) -> str:
 def _refused(error: LibtileError) -> cli.ToolError:
     lines = str(error).split("\n")
     text = "\n".join(line if line.startswith("error:") else f"error: {line}" for line in lines)
-    return cli.ToolError(f"{text}\nerror: failed to read provided Tile IR bytecode", status=_BAD_BYTECODE)
+    text += "\nerror: failed to read provided Tile IR bytecode"
+    return cli.ToolError(text, status=_BAD_BYTECODE, several_lines=True)
 
 
 def main() -> None:
