@@ -288,6 +288,8 @@ class Contraction:
         index, size = along.index, along.size
         number = constant_integer(size) if isinstance(size, SSAValue) else None
         along.size = size = size if number is None else number
+        if size == 0:
+            raise PointersStayError("nothing of the tile is accessed")
         guard = self.guards.get(_narrow(index)) if isinstance(index, SSAValue) else None
         if guard is not None:
             most = self._most_of(size) if isinstance(size, SSAValue) else size
@@ -301,8 +303,8 @@ class Contraction:
             along.size, along.inside = most * along.step + along.extent, True
             if along.size > _LARGEST:
                 raise PointersStayError("a dimension has no bound")
-        if isinstance(along.stride, int) and along.stride > _LARGEST:
-            raise PointersStayError("a stride may be negative")
+        if isinstance(along.stride, int) and not 0 < along.stride <= _LARGEST:
+            raise PointersStayError("a stride is not positive")
 
     def _most_of(self, value: SSAValue) -> int:
         """The largest that a number without a sign can be."""

@@ -111,6 +111,15 @@ def test_an_index_that_cannot_wrap_around_may_be_bounded() -> None:
          "the mask bounds what the address does not come from"),
         (kernel(mask="cmpi less_than %n1, %at, unsigned : tile<64xi32> -> tile<64xi1>"),
          "positions have different bounds"),
+        (kernel(before="%zero = constant <i32: 0> : tile<64xi32>",
+                mask="cmpi less_than %at, %zero, unsigned : tile<64xi32> -> tile<64xi1>"),
+         "positions have different bounds"),
+        (kernel().replace("%n0 = reshape %n", "%zero = constant <i32: 0> : tile<i32>\n%n0 = reshape %zero"),
+         "nothing of the tile is accessed"),
+        *((kernel(before=f"%k = constant <i64: {stride}> : tile<i64>\n%k1 = reshape %k : tile<i64> -> tile<1xi64>\n"
+                         "%k2 = broadcast %k1 : tile<1xi64> -> tile<64xi64>\n"
+                         "%f = exti %at unsigned : tile<64xi32> -> tile<64xi64>",
+                  distance="muli %f, %k2 : tile<64xi64>"), "a stride is not positive") for stride in (0, -1)),
         (kernel(distance="addi %at, %count : tile<64xi32>", width="i32"), "its distances are not of 64 bits"),
         (kernel(before="%w1 = reshape %w : tile<i1> -> tile<1xi1>\n%w2 = broadcast %w1 : tile<1xi1> -> tile<64xi1>\n"
                        "%in = cmpi less_than %at, %n1, unsigned : tile<64xi32> -> tile<64xi1>",
