@@ -25,7 +25,7 @@ cuda_tile.module @m {{
     %r:2 = if %c -> (tile<8x8xf32>, tile<i32>) {{
       %end = addi %ub, %c1 : tile<i32>
 {before}
-      %a:2 = for %i in (%lb to %end, step %c1) : tile<i32> iter_values(%acc = %start, %count = %weight)
+      %a:2 = for %i in (%lb to %end, step {step}) : tile<i32> iter_values(%acc = %start, %count = %weight)
           -> (tile<8x8xf32>, tile<i32>) {{
         %s = {product}
         %n = addi %count, %i : tile<i32>
@@ -50,7 +50,7 @@ PRODUCT = "mmaf %one, %one, %acc : tile<8x8xf32>, tile<8x8xf32>, tile<8x8xf32>"
 
 
 def module(**changed: str) -> libtile.Module:
-    parts = {"before": "", "product": PRODUCT, "given": "%a#0, %a#1", "instead": "%start, %weight"}
+    parts = {"before": "", "step": "%c1", "product": PRODUCT, "given": "%a#0, %a#1", "instead": "%start, %weight"}
     return libtile.parse(TEXT.format(**{**parts, **changed}))
 
 
@@ -86,6 +86,7 @@ def test_the_loop_does_what_it_did_under_its_condition(lower: int, upper: int, s
         ({"before": "      %q = divi %ub, %some signed : tile<i32>"}, "may be undefined where the branch is not taken"),
         ({"instead": "%one, %weight"}, "it gives something else where its condition does not hold"),
         ({"given": "%start, %a#1"}, "it gives something else where its condition does not hold"),
+        ({"step": "%some"}, "its step may be no positive number"),
     ],
 )
 def test_what_is_left_as_it_is(changed: dict[str, str], reason: str):
@@ -95,6 +96,14 @@ def test_what_is_left_as_it_is(changed: dict[str, str], reason: str):
         assert libtile.print_module(unguarded(given)) == before
     (said,) = reported
     assert said.name == "LoopUnguard" and reason in str(dict(said.arguments)["Reason"])
+
+
+def test_a_step_that_is_known_to_be_positive_need_be_no_constant():
+    step = """      %at_least = maxi %some, %c1 signed : tile<i32>"""
+    before, after = (module(before=step, step="%at_least") for _ in range(2))
+    assert conditions(unguarded(after)) == 0
+    for some in (0, 2):
+        assert outcome(after, 0, 4, some) == outcome(before, 0, 4, some)
 
 
 def test_other_targets_and_other_loops_keep_their_conditions():
