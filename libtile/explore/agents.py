@@ -12,7 +12,7 @@ from xdsl.ir import Operation, SSAValue
 
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileas import pipeline as p
-from libtile.dialects.nv_tileas.types import BufferType, PipelineType
+from libtile.dialects.nv_tileas.types import BufferType, ConsumerTokenType, PipelineType, ProducerTokenType
 from libtile.dialects.scf import ForOp, WhileOp
 from libtile.ir.tile_form import type_text
 from libtile.lowering.tileas.shared_memory import tile_bytes
@@ -49,6 +49,7 @@ _STEPS = {
 """What is shown, by the name of the op: what other warps, memory or tensor cores have to do with."""
 
 
+_TOKENS = (ConsumerTokenType, ProducerTokenType)
 _SPACES = {"shared": "", "tmem": " of tensor memory"}
 
 
@@ -137,6 +138,8 @@ def _add_op(agent: Agent, op: Operation, numbers: dict[SSAValue, int]) -> None:
             last.count += 1
         else:
             agent.steps.append(step)
+    if (number := _number(op, numbers)) is not None:
+        numbers.update({value: number for value in op.results if isinstance(value.type, _TOKENS)})
     first = len(agent.steps)
     _add(agent, op, numbers)
     if isinstance(op, ForOp | WhileOp) and len(agent.steps) > first:
@@ -144,14 +147,19 @@ def _add_op(agent: Agent, op: Operation, numbers: dict[SSAValue, int]) -> None:
 
 
 def _number(op: Operation, numbers: dict[SSAValue, int]) -> int | None:
-    """The pipeline that a step is of: by its operand, or by what the token of its turn carries."""
+    """The pipeline that a step is of: by its operands, a pipeline or the token of a turn; one that a loop carries, by
+    what it carries itself."""
     for operand in op.operands:
         if operand in numbers:
             return numbers[operand]
     if isinstance(op, p.ProducerCommitOp | p.ConsumerReleaseOp):
         carried = p.carried_types(op.token.type)
-        fitting = [number for value, number in numbers.items() if p.carried_types(value.type) == carried]
-        return fitting[0] if len(fitting) == 1 else None
+        fitting = {
+            number
+            for value, number in numbers.items()
+            if isinstance(value.type, PipelineType) and p.carried_types(value.type) == carried
+        }
+        return fitting.pop() if len(fitting) == 1 else None
     return None
 
 

@@ -15,8 +15,10 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from explore.conftest import GEMM, ROOT
+from libtile.asm.module import load
+from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.explore import Compilation, Record, explore
-from libtile.explore.agents import SIGNAL, WAIT
+from libtile.explore.agents import SIGNAL, WAIT, timeline
 from libtile.layouts import show
 from libtile.layouts.linear import LinearLayout
 
@@ -105,6 +107,34 @@ def test_an_agent_waits_for_what_another_says(record: Record) -> None:
     ]  # fmt: skip
     assert producer.steps[1].count == 2 and producer.loops == [(0, 2)]
     assert {s.text for s in consumer.steps if s.pipeline == 0} == {"wait: stage full", "stage is free"}
+
+
+TWO_ALIKE = """
+!ring = !nv_tileas.pipeline<2, (tile<4xf32>)>
+!place = !nv_tileas.pipeline_iterator<!ring>
+!filling = !nv_tileas.producer_token<(tile<4xf32>)>
+!held = !nv_tileas.consumer_token<(tile<4xf32>)>
+nv_tileaa.func @k() attributes {kernel_spec = #nv_tileaa.kernel_spec<entry, num_warps=4, num_ctas=1>} {
+  %p = nv_tileas.async.pipeline.create_pipeline : !ring
+  %q = nv_tileas.async.pipeline.create_pipeline : !ring
+  %i = nv_tileas.async.pipeline.create_iterator %p : !ring -> !place
+  %j = nv_tileas.async.pipeline.create_iterator %q : !ring -> !place
+  %t = nv_tileas.async.pipeline.producer_acquire %q, %j : !ring, !place -> !filling
+  %w = nv_tileas.async.pipeline.producer_write %t, %j ({
+  ^bb0(%slot: tensor<4xf32>):
+    nv_tileas.async.pipeline.yield
+  }) : !filling, !place -> !filling
+  nv_tileas.async.pipeline.producer_commit %w : !filling
+  %h = nv_tileas.async.pipeline.consumer_wait %q, %j : !ring, !place -> !held
+  nv_tileas.async.pipeline.consumer_release %h : !held
+  nv_tileaa.return
+}
+"""
+
+
+def test_pipelines_that_hold_the_same_are_told_apart() -> None:
+    made = timeline(next(op for op in load(TWO_ALIKE.encode()).walk() if isinstance(op, FuncOp)))
+    assert len(made.pipelines) == 2 and [step.pipeline for step in made.agents[0].steps] == [1, 1, 1, 1]
 
 
 if __name__ == "__main__":

@@ -31,6 +31,19 @@ def test_panes_show_source_and_stages(shown):
     assert shown.value("document.title").endswith("libtile explore")
 
 
+def test_a_file_of_many_kernels_begins_with_the_one_that_was_compiled(shown):
+    shown.value(
+        "texts.push({...texts[0], lines: Array(200).fill('').concat(texts[0].lines),"
+        " rowOps: Array(200).fill([]).concat(texts[0].rowOps)}); panes[0].show(texts.length - 1)"
+    )
+    rows = shown.value(
+        "[panes[0].rows.scrollTop, panes[0].rows.scrollTop + panes[0].rows.clientHeight].map((y) => y / ROW)"
+    )
+    first = shown.value("panes[0].text.rowOps.findIndex((ops) => ops.length)")
+    shown.value("texts.pop(); panes[0].show(0)")
+    assert first > 200 and rows[0] < first < rows[1]
+
+
 def test_a_click_on_a_line_of_the_source_leads_to_its_instructions(shown):
     shown.value("panes[0].see(34)")
     shown.click("section:nth-of-type(1) .row[data-row='34']")  # total = ct.mma(...)

@@ -107,7 +107,9 @@ class Pane {
     this.note.hidden = !this.text.note;
     this.inner.style.height = `${this.text.lines.length * ROW}px`;
     this.rows.scrollTop = 0;
-    this.draw();
+    // A file of many kernels begins with the one that was compiled.
+    if (this.text.source !== undefined) this.see(Math.max(0, this.text.rowOps.findIndex((ops) => ops.length)));
+    else this.draw();
   }
 
   clicked(event) {
