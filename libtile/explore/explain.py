@@ -11,7 +11,7 @@ from libtile.asm.module import Module, diagnose, load
 from libtile.backend.tools import ToolNotFoundError
 from libtile.explore.record import Compilation, KernelFacts, Record, explore
 from libtile.explore.reference import Outcome, Reference, blamed
-from libtile.explore.sass import amount
+from libtile.explore.sass import Loop, amount
 from libtile.support.diagnostics import DiagnosticError, Severity, SourceLocation
 from libtile.support.errors import LibtileError
 from libtile.support.files import Bytes, Path
@@ -133,8 +133,13 @@ def _refusal(error: LibtileError) -> Finding:
 
 
 def _of_remarks(record: Record) -> Iterator[Finding]:
+    narrowing = set()
     for remark in dict.fromkeys(record.compilations[0].remarks):
         if (remark.name, remark.kind) in ADVICE:
+            if remark.name == "RemarkTensorViewIndexTypeNarrowing":
+                if remark.location in narrowing:
+                    continue  # of several arrays at one place, with so many bits each
+                narrowing.add(remark.location)
             weight, advice = ADVICE[remark.name, remark.kind]
             if remark.name == "RemarkMemoryAccessWidth":
                 advice = _about_width(dict(remark.arguments).get("Reason", ""))
@@ -220,21 +225,45 @@ def _of_reference(
 def _lines(told: Explanation) -> Iterator[str]:
     if told.record is not None:
         for kernel in told.record.compilations[0].kernels:
-            yield from _summary(kernel, told.gpu_name)
+            yield from _summary(kernel, told.gpu_name, told.record)
             if told.reference is not None and kernel.name in told.reference.kernels:
                 yield "  by NVIDIA's tileiras: " + told.reference.kernels[kernel.name]
+    alike: dict[tuple[Weight, str, str, str], list[SourceLocation]] = {}
     for finding in told.findings:
+        of = finding.kernel if finding.place is None else ""
+        places = alike.setdefault((finding.weight, finding.message, finding.advice, of), [])
+        places += [finding.place] if finding.place is not None else []
+    for (weight, message, advice, of), places in alike.items():
         yield ""
-        where = f"{finding.place}: " if finding.place is not None else f"{finding.kernel}: " if finding.kernel else ""
-        yield f"{finding.weight.value}: {where}{finding.message}"
-        if finding.advice:
-            yield f"  {finding.advice}"
+        where = f"{_listed(places)}: " if places else f"{of}: " if of else ""
+        yield f"{weight.value}: {where}{message}"
+        if advice:
+            yield f"  {advice}"
     if not told.findings:
         yield ""
         yield "Nothing is wrong, slow or unusual, as far as this can tell."
 
 
-def _summary(kernel: KernelFacts, gpu_name: str) -> Iterator[str]:
+def _listed(places: Sequence[SourceLocation]) -> str:
+    """`a.py:3:5, 4:1 and b.py:2:2`: a file is named where it is another one than before."""
+    texts, file = [], None
+    for place in sorted(set(places), key=lambda place: (place.filename, place.line, place.column)):
+        texts.append(f"{place.line}:{place.column}" if place.filename == file else str(place))
+        file = place.filename
+    return ", ".join(texts[:-1]) + (" and " if len(texts) > 1 else "") + texts[-1]
+
+
+def _mainly(record: Record, loop: Loop) -> str:
+    """The line of the source that most of a loop's instructions are there for."""
+    ops = record.compilations[0].listings["sass"].ops[loop.first : loop.last + 1]
+    places = [place for op in ops if (place := record.places.get(op)) is not None]
+    if not places:
+        return ""
+    (source, line), _ = Counter((place.source, place.line) for place in places).most_common(1)[0]
+    return f", mainly for {record.sources[source].path}:{line}"
+
+
+def _summary(kernel: KernelFacts, gpu_name: str, record: Record) -> Iterator[str]:
     spills = f"{kernel.spills} bytes of spills" if kernel.spills else "no spills"
     size = f"{kernel.instructions} instructions, " if kernel.instructions else ""
     yield (
@@ -246,6 +275,6 @@ def _summary(kernel: KernelFacts, gpu_name: str) -> Iterator[str]:
     for loop in kernel.loops:
         if loop not in spins:
             parts = ", ".join(amount(count, kind) for kind, count in loop.counts.items())
-            yield f"  a loop of {loop.instructions} instructions: {parts}"
+            yield f"  a loop of {loop.instructions} instructions{_mainly(record, loop)}: {parts}"
     if spins:
         yield f"  {amount(len(spins), 'waiting loops')}, at barriers in shared memory"
