@@ -147,7 +147,7 @@ def recipe(given: dict[str, Any]) -> TensorMapRecipe:
     """A descriptor of a launch again."""
 
     def number(value: Any) -> int | FromParameter:
-        return FromParameter(value["number"]) if isinstance(value, dict) else int(value)
+        return FromParameter(**value) if isinstance(value, dict) else int(value)
 
     sides = {name: tuple(map(number, given[name])) for name in ("sizes", "strides")}
     return TensorMapRecipe(**{**given, **sides, "box": tuple(given["box"])})

@@ -62,7 +62,8 @@ class _Code:
             place = self.add(f"getelementptr i8, ptr {self._block}, i64 {at}")
             value = self.add(f"load i{8 * size}, ptr {place}")
             self._loaded[given.number] = value if size == 8 else self.add(f"zext i{8 * size} {value} to i64")
-        return self._loaded[given.number]
+        loaded = self._loaded[given.number]
+        return self.binary("sub", str(given.below), loaded) if given.below else loaded
 
     def store(self, value: str, at: int) -> None:
         place = self.add(f"getelementptr i8, ptr {self._block}, i64 {at}")

@@ -180,6 +180,9 @@ class InnerEmitter(Emitter):
         else:
             self.line("return", op)
 
+    def return_if(self, op: Operation) -> None:
+        self.line(f"if {self.names[source_of(op)]}: return", op)
+
     def condition_(self, op: Operation) -> None:
         frame = self.frames[-1]
         go_on, *given = (self.names[v] for v in op.operands)
@@ -335,6 +338,7 @@ STRUCTURE: dict[str, _Handler] = {
     "nv_tileaa.yield": InnerEmitter.yield_,
     "nv_tileaa.queue.yield": InnerEmitter.yield_,
     "nv_tileaa.return": InnerEmitter.return_,
+    "nv_tileaa.return_if": InnerEmitter.return_if,
     "nv_tileaa.call": InnerEmitter.call_op,
     "nv_tileaa.plugin": InnerEmitter.call_op,
     "nv_tileaa.pragma": InnerEmitter.pragma,

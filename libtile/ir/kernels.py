@@ -22,9 +22,15 @@ Number = int
 
 @dataclass(frozen=True)
 class FromParameter:
-    """A size or stride that a launch passes as the parameter of this number."""
+    """A size or stride that a launch makes of the parameter of this number: as it is, or how far it is `below` a
+    number."""
 
     number: int
+    below: int = 0
+
+    def of(self, parameter: int) -> int:
+        """The size or stride, for a value of the parameter."""
+        return self.below - parameter if self.below else parameter
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ def tensor_map(recipe: TensorMapRecipe, values: Sequence[Any], address: int) -> 
     strides that no tensor map has."""
 
     def number(given: int | FromParameter) -> int:
-        return int(values[given.number]) if isinstance(given, FromParameter) else given
+        return given.of(int(values[given.number])) if isinstance(given, FromParameter) else given
 
     # Nothing of an empty tensor is read, and a tensor map has sizes from 1 on.
     sizes = tuple(max(number(size), 1) for size in recipe.sizes)

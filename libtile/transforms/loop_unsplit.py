@@ -19,7 +19,7 @@ What the bodies have to have in common is said in `joined_bodies`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 
 from xdsl.context import Context
@@ -44,6 +44,7 @@ from libtile.transforms.canonical_values import (
     replace_op,
     select_before,
 )
+from libtile.transforms.early_returns import early_returns
 from libtile.transforms.effects import is_removable, leaves_region
 from libtile.transforms.greedy import functions_in
 from libtile.transforms.joined_bodies import Inserted, JoinedBodies
@@ -78,7 +79,7 @@ def unsplit_loops(root: Operation) -> bool:
             if first is None:
                 continue
             facts = facts or Facts(function)
-            joined = _Joined.of(first, loop, facts)
+            joined = _Joined.of(first, loop, facts, early_returns(function))
             if isinstance(joined, str):
                 reporting.missed(loop, "LoopUnsplit", "Loop is not joined to the one before it", joined)
                 continue
@@ -187,15 +188,15 @@ class _Joined:
         """What counters would have begun with, had the second loop been there from the first iteration on."""
 
     @staticmethod
-    def of(first: CudaTileOp, second: CudaTileOp, facts: Facts) -> _Joined | str:
-        """How to join two loops; or why they are not."""
+    def of(first: CudaTileOp, second: CudaTileOp, facts: Facts, early: Collection[Operation]) -> _Joined | str:
+        """How to join two loops; or why they are not. The program may return before them in the `early` ops."""
         if any(use.operation is not second for result in first.results for use in result.uses):
             return "what the first one gives has other uses"
         if not all(map(is_removable, _between(first, second))):
             return "something with effects stands between them"
         if ends_early(first) or ends_early(second):
             return "an iteration may end early"
-        if any(map(leaves_region, _before(first))):
+        if any(leaves_region(op) for op in _before(first) if op not in early):
             return "the program may end before them, and agents work on all of it"
         joined = _Joined(first, second, _meeting_point(first, second, facts))
         return joined._problem(facts) or joined

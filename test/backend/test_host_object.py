@@ -203,7 +203,8 @@ def test_host_code_encodes_what_the_library_encodes(parameters_at):
         rank, swizzle = number % 5 + 1, list(swizzles)[number % 4]
         size = kind.bits // 8
         sizes = tuple(rng.choice([FromParameter(2 + i), rng.randrange(1, 1 << 32)]) for i in range(rank))
-        strides = tuple(rng.choice([FromParameter(7 + i), 16 * rng.randrange(1 << 20)]) for i in range(rank - 1))
+        choices = [[FromParameter(7 + i), FromParameter(7 + i, 1 << 36), 16 * rng.randrange(1 << 20)] for i in range(4)]
+        strides = tuple(map(rng.choice, choices[: rank - 1]))
         box = (min(swizzles[swizzle] // size, 256), *(rng.randrange(1, 257) for _ in range(rank - 1)))
         recipes.append(TensorMapRecipe(1, element, sizes, strides, box, swizzle, size))
     launch = Launch(PARAMETERS, tuple(recipes))

@@ -60,3 +60,14 @@ def test_two_loops_of_attention_are_right_in_every_schedule(target, seed):
     args = tuple(x[:1].copy() if isinstance(x, np.ndarray) else x for x in problem.args)
     cutile.launch(problem.kernel, (4, 1), args, backend="simulator", gpu_name=target, block_order=seed)
     assert replace(problem, wanted={3: problem.wanted[3][:1]}).error(args) < problem.tolerance
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("target", ["sm_90", "sm_100"])
+def test_attention_of_sequences_is_right_in_every_schedule(target, seed):
+    """One head of the four."""
+    problem = PROBLEMS["ragged_prefill"](SMALL)
+    args = tuple(x[:, :1].copy() if isinstance(x, np.ndarray) and x.ndim == 3 else x for x in problem.args)
+    cutile.launch(problem.kernel, (3, 3, 1), args, backend="simulator", gpu_name=target, block_order=seed)
+    assert replace(problem, wanted={4: problem.wanted[4][:, :1]}).error(args) < problem.tolerance

@@ -263,6 +263,7 @@ ELSEWHERE = {
     "`convert-cuda-tile-to-tileaa`, of views of multimem memory":
         "multimem_load_reduce multimem_reduce multimem_store",
     "`convert-cuda-tile-to-tileaa` and `canonicalize-tileaa`, of tokens that are joined": "join_mem_token",
+    "`convert-cuda-tile-to-tileaa`, of kernels that return before they multiply": "return_if",
     "`split-over-ctas` and `tileas-specialize`, of clusters": "get_cta_rank nv_tileas.cluster_barrier",
     "`convert-tileaa-to-tileas`, of tiles that are loaded or stored with an order": "nv_tileas.fence",
     "`tileas-materialize-schedule`, of loads through pointers that run ahead": "nv_tileas.async.load",

@@ -39,6 +39,7 @@ RETURN = """
       return
     }
 """
+NESTED = RETURN.replace("return", "if %none {\n        return\n      }")
 PRODUCT = "      %q = mmaf %one, %one, %s : tile<8x8xf32>, tile<8x8xf32>, tile<8x8xf32>"
 TEXT = """
 cuda_tile.module @m {{
@@ -202,7 +203,7 @@ def test_facts_of_one_loop_are_not_stated_in_the_other():
         ({"begin": "subi %p, %lb"}, "they may have more iterations together than a number counts"),
         ({"end": "unsigned"}, "they may have more iterations together than a number counts"),
         ({**APART, "step": "-3"}, "a step is not known"),
-        ({"before": RETURN}, "the program may end before them"),
+        ({"before": NESTED}, "the program may end before them"),
         ({"between": "    print_tko \"here\" -> token"}, "something with effects stands between them"),
         ({"between": "    store_ptr_tko weak %counts, %a#1 : tile<ptr<i32>>, tile<i32> -> token"}, "other uses"),
         (
@@ -226,6 +227,13 @@ def test_what_is_left_as_it_is(changed: dict[str, str], reason: str):
         assert libtile.print_module(joined(given)) == before
     (said,) = reported
     assert said.name == "LoopUnsplit" and reason in str(dict(said.arguments)["Reason"])
+
+
+def test_a_program_that_returns_at_once_has_one_loop():
+    before, after = module(before=RETURN), joined(module(before=RETURN))
+    assert loops(after) == 1
+    for numbers in [(0, 5, 3), (5, 0, 3)]:
+        assert outcome(after, *numbers) == outcome(before, *numbers)
 
 
 def test_other_targets_keep_both():

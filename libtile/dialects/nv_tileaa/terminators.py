@@ -3,14 +3,15 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import ArrayAttr, FunctionType, IntegerAttr
+from xdsl.dialects.builtin import ArrayAttr, FunctionType, IntegerAttr, i1
 from xdsl.ir import Block
-from xdsl.irdl import traits_def, var_operand_def
+from xdsl.irdl import operand_def, traits_def, var_operand_def
 from xdsl.traits import IsTerminator, Pure
 from xdsl.utils.exceptions import VerifyException
 
+from libtile.dialects.effect_traits import Observable
 from libtile.dialects.interfaces import EndsFunction, EndsRegion
-from libtile.ir.tile_form import TileOp, tile_op
+from libtile.ir.tile_form import TileOp, tile_op, type_text
 
 YIELD = "nv_tileaa.yield"
 RETURN = "nv_tileaa.return"
@@ -128,3 +129,22 @@ class ReturnOp(TileOp):
         type_ = parent.properties.get("function_type")
         if isinstance(type_, FunctionType) and tuple(v.type for v in self.values) != tuple(type_.outputs.data):
             raise VerifyException("expects operands of the function's result types")
+
+
+@tile_op
+class ReturnIfOp(TileOp):
+    """Ends a kernel where a condition holds, which is the same for all threads of a block.
+
+    It stands in the kernel itself, in front of its agents, so that all that they do is in no branch.
+    """
+
+    name = "nv_tileaa.return_if"
+    condition = operand_def()
+    traits = traits_def(Observable())
+
+    def check(self) -> None:
+        if self.condition.type != i1:
+            raise VerifyException(f"expects a condition of i1, but got {type_text(self.condition.type)}")
+        parent = self.parent_op()
+        if parent is None or parent.name != FUNC or parent.properties.get("kernel_spec") is None:
+            raise VerifyException("expects to stand in a kernel itself")

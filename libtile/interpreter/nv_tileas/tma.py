@@ -93,6 +93,7 @@ class Descriptor:
         return TensorView(found.address, tuple(shape), tuple(strides))
 
 
+ADDRESSES = 1 << 64
 _WORD = element(i64)
 
 
@@ -193,7 +194,8 @@ def _geometry(site: Site, shape: tuple[int, ...]) -> Geometry:
 
 
 def _box(geometry: Geometry, view: TensorView, indices: tuple) -> tuple[Box, tuple[int, ...]]:
-    """The part of a tile in bounds, and where in the tile it begins: coordinates may be negative."""
+    """The part of a tile in bounds, and where in the tile it begins: coordinates may be negative. Addresses are of 64
+    bits, beyond which they begin anew."""
     starts: list[Any] = []
     skipped = []
     for t, value in enumerate(indices):
@@ -208,7 +210,8 @@ def _box(geometry: Geometry, view: TensorView, indices: tuple) -> tuple[Box, tup
             starts.append(min(max(start, 0), size))
     tile = tuple(n - s for n, s in zip(geometry.tile, skipped))
     inner = Geometry(tile, geometry.dims, geometry.steps, geometry.sparse, None, geometry.element)
-    return Box.of(inner, view, starts), tuple(skipped)
+    box = Box.of(inner, view, starts)
+    return replace(box, first=box.first % (ADDRESSES // geometry.element.storage_bytes)), tuple(skipped)
 
 
 def _place(box: Box, skipped: tuple[int, ...]) -> tuple[Any, ...]:
@@ -250,9 +253,9 @@ def tma_load(site: Site) -> Run:
 
 
 def _dims(site: Site, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The tensor's dimension for each of the buffer's."""
+    """The place of each dimension of the buffer in the order of the tensor's, which may have more."""
     given = site.attr("dim_map")
-    return tuple(int(d) for d in given) if given is not None else tuple(range(len(shape)))
+    return tuple(map(int, np.argsort(np.argsort(given)))) if given is not None else tuple(range(len(shape)))
 
 
 def _store(site: Site, combine: str | None) -> Run:

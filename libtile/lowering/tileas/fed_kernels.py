@@ -22,7 +22,7 @@ from libtile.dialects import scf
 from libtile.dialects.arith import DIVISIONS
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileaa.pointers import MakeMemRefOp
-from libtile.dialects.nv_tileaa.terminators import ReturnOp
+from libtile.dialects.nv_tileaa.terminators import ReturnIfOp, ReturnOp
 from libtile.dialects.nv_tileas.memory import TiledLoadOp
 from libtile.dialects.nv_tileas.pipeline import AgentSwitchOp, CreatePipelineOp, PipelineYieldOp
 from libtile.dialects.nv_tileas.products import ScaledDotOp
@@ -138,14 +138,23 @@ class FedKernel:
 
     def _needed_by_all(self) -> set[Operation]:
         """The ops in front of the agents that the producer and the descriptors need."""
-        found = self._closure([v for loop in self.loops for v in loop.outside()])
+        block = self.function.body.block
+        returns = [op for op in block.ops if isinstance(op, ReturnIfOp)]
+        found = self._closure([v for loop in self.loops for v in loop.outside()] + [op.condition for op in returns])
         start = self.loops[0].loop if self.outer is None else self.outer
         for op in found:
             is_there = loads_a_number(op) and op.is_before_in_block(start)
             if not is_pure(op) and not isinstance(op, DIVISIONS) and not is_there:
                 raise Unfit(f"its copies need what '{op.name}' gives")
+        for op in block.ops if returns else ():
+            # The agents begin behind this, and what the kernel's warps do before it would be left out.
+            if op is returns[-1]:
+                break
+            if op not in found and op not in returns and not is_pure(op) and not isinstance(op, LOADS):
+                raise Unfit(f"it may return behind '{op.name}'")
+        found |= set(returns)
         # The host makes tensor maps of tensors, by which results may be stored, from what stands here.
-        for op in self.function.body.block.ops:
+        for op in block.ops:
             more = self._closure(op.results) if isinstance(op, MakeMemRefOp) else set()
             if all(map(is_pure, more)):
                 found |= more

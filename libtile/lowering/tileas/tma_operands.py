@@ -65,7 +65,7 @@ class TmaOperand(TmaTile):
     def atom(self) -> CopyAtomAttr:
         if self.ctas == 1:
             return super().atom
-        return CopyAtomAttr("tma_load", _row_bits(self.boxes, self.type), self.boxes.box, multicast=self.ctas)
+        return CopyAtomAttr("tma_load", _row_bits(self.boxes, self.type), self.box, multicast=self.ctas)
 
     @property
     def load(self) -> TiledLoadOp:
@@ -170,5 +170,5 @@ def tma_tile(
             raise Unfit(what + "is ordered behind another access by a token")
     tile = described_tile(function, load, what, order, shared=shared, halved=halved)
     return TmaOperand(
-        load, tile.type, tile.boxes, tile.memref, tile.dims, tile.indices, tile.steps, halved=halved
+        load, tile.type, tile.boxes, tile.memref, tile.dims, tile.indices, tile.steps, halved=halved, part=tile.part
     )  # fmt: skip

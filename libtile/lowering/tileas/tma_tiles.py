@@ -29,6 +29,7 @@ from libtile.lowering.index_width import index_bits
 from libtile.lowering.tileas.access_reasons import is_forbidden
 from libtile.lowering.tileas.materialize import Inserter
 from libtile.lowering.tileas.select_copies import OFFSET_BITS
+from libtile.lowering.tileas.slices import MORE, Slice, slice_of
 from libtile.lowering.tileas.tma.recipes import launched_number
 from libtile.lowering.to_tileas.accesses import access, numbers
 from libtile.lowering.to_tileas.types import layout_of, with_layout
@@ -61,27 +62,36 @@ class TmaTile:
     sparse: int | None = None
     """The dimension of the view along which a tile of numbers selects rows."""
     halved: int | None = None
+    part: Slice | None = None
+    """What the tensor is part of, where a launch does not know it. Its dimensions are those of the map of that."""
+
+    @property
+    def box(self) -> tuple[int, ...]:
+        """The box of the tensor map."""
+        return self.boxes.box if self.part is None else (*self.boxes.box, *(1,) * MORE)
 
     @property
     def atom(self) -> CopyAtomAttr:
         loads = isinstance(self.access, TiledLoadOp)
         mode = None if self.sparse is None else "gather4" if loads else "scatter4"
-        return CopyAtomAttr("tma_load" if loads else "tma_store", box=self.boxes.box, mode=mode)
+        return CopyAtomAttr("tma_load" if loads else "tma_store", box=self.box, mode=mode)
 
     def descriptor(self, at: Inserter, number: int) -> SSAValue:
         """The descriptor of the tensor; its layout is by the tensor's dimensions."""
         assert self.type.layout is not None
         if OFFSET_BITS not in self.memref.attributes and (bits := index_bits(self.memref)):
             self.memref.attributes[OFFSET_BITS] = IntegerAttr(bits, i64)  # of views that may go with the access
-        layout = self.type.layout.layout
-        names, element = dim_names(len(layout.shape)), self.type.element_type
-        memref = self.memref.results[0].type
+        layout, dims, tensor = self.type.layout.layout, self.dims, self.memref.results[0]
+        if self.part is not None:
+            tensor = self.part.descriptor_tensor(at).results[0]
+            layout, dims = self.part.layout(layout), (*range(MORE), *dims)
+        names, element, memref = dim_names(len(layout.shape)), self.type.element_type, tensor.type
         assert isinstance(memref, MemRefType)
-        renamed = layout.rename_outs({names[t]: names[d] for t, d in enumerate(self.dims)})
+        renamed = layout.rename_outs({names[t]: names[d] for t, d in enumerate(dims)})
         return at.value(
             MakeTiledTmaDescOp.make(
-                self.memref.results[0],
-                results=[TmaDescType(self.memref.results[0].type, self.boxes.box)],
+                tensor,
+                results=[TmaDescType(memref, self.box)],
                 atom=self.atom,
                 tmaIdx=number,
                 layout=LayoutAttr(renamed.transpose_outs(names)),
@@ -106,7 +116,11 @@ class TmaTile:
                 size = at.value(arith.ConstantOp(IntegerAttr(self.type.shape[t], given.type)))
                 behind = at.value(arith.MuliOp(at.value(GetCtaRankOp.make(results=[given.type])), size))
                 corner[self.dims[t]] = at.value(arith.AddiOp(corner[self.dims[t]], behind))
-        return [corner[d] for d in range(len(corner))]
+        if self.part is None:
+            return [corner[d] for d in range(len(corner))]
+        dim = self.part.dim + MORE
+        found = [corner[d] for d in range(MORE, MORE + len(corner))]
+        return self.part.corner(at, found, self.type.shape[self.dims.index(dim)])
 
     @property
     def dim_map(self) -> list[int] | None:
@@ -133,8 +147,8 @@ def described_tile(
         raise Unfit(what + "may not be copied by TMA, as a hint says")
     # What a store has beyond the tensor's end is not written, whatever it is.
     taken = _TAKEN_OVER | {"padding_value"} if isinstance(op, TiledStoreOp) else _TAKEN_OVER
-    more = [n for n in op.properties if n not in taken]
-    if more or op.group("offsets") or "mem_scope" in op.properties:
+    others = [n for n in op.properties if n not in taken]
+    if others or op.group("offsets") or "mem_scope" in op.properties:
         raise Unfit(what + "is accessed in a way that copies by TMA have not")
     view, stored = op.view.type, stored_element(op.value_type)
     element = NUMBER_NAMES[stored]
@@ -150,7 +164,10 @@ def described_tile(
     assert isinstance(type_, MemRefType)
     if memref.parent is not function.body.block:
         raise Unfit(what + "is of a view that is made within another op")
-    _check_tensor(what, memref, type_, element, view.layout.padding if isinstance(op, TiledLoadOp) else None)
+    part = slice_of(memref) if view.layout.sparse_dim is None else None
+    more = MORE if part is not None else 0
+    padding = view.layout.padding if isinstance(op, TiledLoadOp) else None
+    _check_tensor(what, memref, type_, element, padding, part)
     order = tuple(range(len(view.shape))) if order is None else tuple(order)
     whole, fastest = tuple(view.shape[d] for d in order), order.index(access(op)[1])
     shape = tuple(n // 2 if t == halved else n for t, n in enumerate(whole))
@@ -171,11 +188,12 @@ def described_tile(
         BufferType(shape, stored, "shared", LayoutAttr(shared)),
         boxes,
         memref,
-        tuple(view.dim_map[d] for d in order),
+        tuple(view.dim_map[d] + more for d in order),
         order,
         tuple(view.traversal_strides[d] for d in order),
         sparse,
         halved,
+        part,
     )
 
 
@@ -215,7 +233,9 @@ def box_of_all_rows(op: TiledTmaStoreOp) -> tuple[int, ...]:
     return op.atom.box if isinstance(found, str) else found.box
 
 
-def _check_tensor(what: str, memref: MakeMemRefOp, type_: MemRefType, element: str, padding: str | None) -> None:
+def _check_tensor(
+    what: str, memref: MakeMemRefOp, type_: MemRefType, element: str, padding: str | None, part: Slice | None
+) -> None:
     strides = tuple(None if s < 0 else s for s in type_.strides)
     alignment = numbers(memref, "divisibility")
     divisors = numbers(memref, "stride_divisibility") or (1,) * type_.rank
@@ -224,6 +244,8 @@ def _check_tensor(what: str, memref: MakeMemRefOp, type_: MemRefType, element: s
     known = tma.Tensor(element, alignment[0] if alignment else 1, strides, divisors, narrow)
     if (reason := tma.not_copied(known, padding)) is not None:
         raise Unfit(f"{what}cannot be copied by TMA: {reason}")
+    if part is not None:
+        return
     try:
         for operand in memref.operands:
             launched_number(memref, operand)

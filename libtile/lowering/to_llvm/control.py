@@ -7,7 +7,8 @@ from libtile.codegen import control, globals
 from libtile.codegen.builder import Value
 from libtile.codegen.control import Carried
 from libtile.dialects import scf
-from libtile.dialects.nv_tileaa.terminators import ReturnOp
+from libtile.dialects.nv_tileaa.terminators import ReturnIfOp, ReturnOp
+from libtile.lowering.errors import unsupported
 from libtile.lowering.to_llvm import rings
 from libtile.lowering.to_llvm.emitter import Emitter, rule
 from libtile.lowering.to_llvm.flow import bind_carried, carried_values, emit_arm
@@ -66,8 +67,23 @@ def _if(e: Emitter, op: scf.IfOp) -> None:
     bind_carried(e, op.output, results, then.last_op.operands if then.last_op is not None else ())
 
 
+@rule(ReturnIfOp)
+def _return_if(e: Emitter, op: ReturnIfOp) -> None:
+    if e.b.agent is not None:
+        raise unsupported(op, "stands in an agent, and the others would go on", e.b.target.name)
+    b, end, rest = e.b, e.b.new_block("end"), e.b.new_block("rest")
+    b.conditional_branch(e.scalar(op.condition), end, rest)
+    b.start(end)
+    _end(e)
+    b.start(rest)
+
+
 @rule(ReturnOp)
 def _return(e: Emitter, op: ReturnOp) -> None:
+    _end(e)
+
+
+def _end(e: Emitter) -> None:
     for allocation in reversed(e.allocations):
         globals.free(e.b, allocation)
     end_programs(e)

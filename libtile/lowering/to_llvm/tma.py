@@ -155,9 +155,10 @@ def copied_boxes(e: Emitter, op: TmaOp, *, by_rows: bool = False) -> tuple[Descr
         boxes = atoms.boxes(buffer.layout, dims.index(dense), size, atoms.rows_of(descriptor.type.box))
     if isinstance(boxes, str):
         raise unsupported(op, f"copies a tile as no tensor copy does: {boxes}", e.b.target.name)
-    if boxes.box != descriptor.type.box:
-        box = f"{list(boxes.box)} by the layout of the buffer, and {list(descriptor.type.box)} in the descriptor"
-        raise unsupported(op, f"copies boxes of {box}", e.b.target.name)
+    box = (*boxes.box, *(1 for _ in range(memref.rank - len(dims))))
+    if box != descriptor.type.box:
+        both = f"{list(box)} by the layout of the buffer, and {list(descriptor.type.box)} in the descriptor"
+        raise unsupported(op, f"copies boxes of {both}", e.b.target.name)
     return descriptor, boxes, buffer
 
 
@@ -179,7 +180,9 @@ def coordinate(e: Emitter, given: Value) -> Value:
 def _corner(e: Emitter, op: TmaOp, boxes: atoms.Boxes, coordinates: list[Value], copy: atoms.Copy) -> list[Value]:
     """The corner of a box, in the order of the tensor map's dimensions."""
     dims = tensor_dims(op, len(boxes.order))
-    return [e.b.add(coordinates[dims[d]], integer(I32, copy.corner[d])) for d in boxes.order]
+    inside = [e.b.add(coordinates[dims[d]], integer(I32, copy.corner[d])) for d in boxes.order]
+    # Dimensions that the tile has not are the outermost of a box.
+    return [*inside, *(coordinates[t] for t in reversed(range(len(coordinates))) if t not in dims)]
 
 
 def behind(e: Emitter, pointer: Value, offset: int) -> Value:

@@ -66,6 +66,8 @@ class Context:
         self.values: dict[SSAValue, SSAValue] = {}
         self.location: Attribute | None = None
         self.ways_out = WaysOut()
+        self.early_returns: Mapping[Operation, int] = {}
+        """The ops that may return before a program multiplies, and the number of the branch that does."""
 
     # -- placing ops ----------------------------------------------------------------------------------------------
 

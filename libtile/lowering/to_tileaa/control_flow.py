@@ -14,9 +14,10 @@ from collections.abc import Callable, Sequence
 from xdsl.dialects.builtin import UnitAttr, i1
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
-from libtile.dialects import scf
+from libtile.dialects import arith, scf
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.dialects.interfaces import bounds_of
+from libtile.dialects.nv_tileaa.terminators import ReturnIfOp
 from libtile.ir.operands import source_of
 from libtile.ir.places import inner_ops
 from libtile.lowering.to_tileaa.context import Context, convert_type, rule
@@ -58,6 +59,8 @@ def lower_ops(c: Context, ops: Sequence[Operation], exits: Exits, fall: Callable
             c.convert(op)
             continue
         rest = ops[position + 1 :]
+        if op in c.early_returns:
+            return _return_if(c, op, rest, exits, fall)
         if isinstance(op, LOOP):
             return _after_loop(c, op, rest, exits, fall)
         return _lower_if(c, op, rest, exits, fall)
@@ -120,6 +123,25 @@ def _lower_if(
         lambda: lower_ops(c, _region_ops(op.regions[1]), inner, fell),
     )
     return _branch(c, on, exits.types, lambda: go_on(results[: len(own)]), lambda: results[len(own) :])
+
+
+def _return_if(
+    c: Context, op: Operation, rest: Sequence[Operation], exits: Exits, fall: Callable[[Values], Values]
+) -> Values:
+    """An `if` that returns from the kernel itself in one branch, and the ops behind it, which are in no branch then."""
+    condition, number = c.scalar(c.get(source_of(op))), c.early_returns[op]
+    returning, going_on = (_region_ops(op.regions[n]) for n in (number, 1 - number))
+    if number:
+        condition = c.emit(arith.XOrIOp(condition, c.true())).results[0]
+    if len(returning) > 1:
+        _branch(c, condition, [], lambda: lower_ops(c, returning[:-1], Exits([]), lambda _: []), list)
+    c.make(ReturnIfOp, [condition])
+
+    def go_on(values: Values) -> Values:
+        c.bind_all(op, values)
+        return lower_ops(c, rest, exits, fall)
+
+    return lower_ops(c, going_on, exits, go_on)
 
 
 def _returned(c: Context, own: Sequence[Attribute], leave: Callable[[], Values]) -> Callable[[], Values]:

@@ -35,6 +35,7 @@ from libtile.lowering.to_tileaa.arithmetic import declared_attributes
 from libtile.lowering.to_tileaa.context import Context, convert_type, rule
 from libtile.lowering.to_tileaa.control_flow import Exits, lower_ops
 from libtile.targets import Target
+from libtile.transforms.early_returns import early_returns
 
 DEFAULT_WARPS = 4
 BIG_WARPS = 8
@@ -123,6 +124,7 @@ def convert_entry(op: CudaTileOp, target: Target) -> Operation:
     context = Context(Facts(op), target, block)
     for before, after in zip(old.args, block.args, strict=True):
         context.bind(before, after)
+    context.early_returns = early_returns(op)
     exits = Exits([], return_=list)
     lower_ops(context, list(old.ops), exits, lambda values: values)
     context.location = (op.regions[0].block.last_op or op).location

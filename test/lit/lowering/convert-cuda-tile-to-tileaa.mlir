@@ -46,4 +46,38 @@ cuda_tile.module @m {
     print_tko "%d", %r : tile<i32> -> token
     return
   }
+
+  // A kernel that returns before it multiplies does so by one op, and what stands behind is in no branch.
+  // CHECK-LABEL: nv_tileaa.func @returns_at_once
+  // CHECK:       nv_tileaa.return_if %{{.*}} : i1
+  // CHECK:       scf.if
+  // CHECK-NEXT:    nv_tileaa.print
+  // CHECK-NEXT:  }
+  // CHECK:       arith.xori
+  // CHECK:       nv_tileaa.return_if
+  // CHECK-NEXT:  nv_tileaa.print {{.*}}"on"
+  // CHECK-NOT:   scf.if
+  // CHECK:       nv_tileaa.dot
+  // CHECK-NOT:   nv_tileaa.return_if
+  // CHECK:       scf.if
+  entry @returns_at_once(%n: tile<i32>, %m: tile<i32>, %k: tile<i32>) {
+    %one = constant <f32: 1.0> : tile<8x8xf32>
+    %a = cmpi less_than %n, %m, signed : tile<i32> -> tile<i1>
+    if %a {
+      return
+    }
+    %b = cmpi less_than %m, %k, signed : tile<i32> -> tile<i1>
+    if %b {
+      print_tko "on" -> token
+    } else {
+      print_tko "back" -> token
+      return
+    }
+    %p = mmaf %one, %one, %one : tile<8x8xf32>, tile<8x8xf32>, tile<8x8xf32>
+    if %a {
+      return
+    }
+    print_tko "%f", %p : tile<8x8xf32> -> token
+    return
+  }
 }

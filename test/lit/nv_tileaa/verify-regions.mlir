@@ -74,3 +74,21 @@ nv_tileaa.func @no_successors(%p: !nv_tileaa.ptr<f32, 1>) {
 ^end:
   nv_tileaa.return
 }
+
+// What ends a kernel stands in it itself, and its condition is one number.
+nv_tileaa.func @returns(%c: i1, %n: i32) attributes {kernel_spec = #nv_tileaa.kernel_spec<entry, num_warps=4, num_ctas=1>} {
+  nv_tileaa.return_if %c : i1
+  // expected-error @+1 {{'nv_tileaa.return_if' op expects a condition of i1, but got i32}}
+  nv_tileaa.return_if %n : i32
+  scf.if %c {
+    // expected-error @+1 {{'nv_tileaa.return_if' op expects to stand in a kernel itself}}
+    nv_tileaa.return_if %c : i1
+  }
+  nv_tileaa.return
+}
+
+nv_tileaa.func @no_kernel(%c: i1) {
+  // expected-error @+1 {{'nv_tileaa.return_if' op expects to stand in a kernel itself}}
+  nv_tileaa.return_if %c : i1
+  nv_tileaa.return
+}

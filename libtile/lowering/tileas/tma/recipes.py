@@ -67,7 +67,7 @@ def _recipe(op: MakeTiledTmaDescOp) -> TensorMapRecipe:
     boxes = boxes_of(op)
     if isinstance(boxes, str):
         raise unsupported(op, boxes)
-    if not isinstance(address, FromParameter):
+    if not isinstance(address, FromParameter) or address.below:
         raise unsupported(op, "is of a tensor whose address is no parameter of the kernel")
     return TensorMapRecipe(
         address.number,
@@ -99,11 +99,16 @@ def boxes_of(op: MakeTiledTmaDescOp) -> atoms.Boxes | str:
 
 
 def launched_number(op: Operation, value: SSAValue) -> Number | FromParameter:
-    """A constant, or a parameter of the kernel; LoweringError for what is computed of them."""
+    """A constant, a parameter of the kernel, or a constant less a parameter; LoweringError for what else is computed of
+    them."""
     while isinstance(value.owner, _CONVERSIONS):
         value = source_of(value.owner)
     if isinstance(value, BlockArgument):
         return FromParameter(value.index)
     if isinstance(value.owner, arith.ConstantOp) and isinstance(value.owner.value, IntegerAttr):
         return value.owner.value.value.data
+    if isinstance(value.owner, arith.SubiOp):
+        whole, less = (launched_number(op, v) for v in value.owner.operands)
+        if isinstance(whole, int) and whole > 0 and isinstance(less, FromParameter) and not less.below:
+            return FromParameter(less.number, whole)
     raise unsupported(op, "depends on what is computed of the kernel's parameters, which a launch does not do")
