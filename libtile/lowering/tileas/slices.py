@@ -148,7 +148,7 @@ def _starts(
     if not isinstance(op, arith.MuliOp):
         return None
     wanted = _known(memref, stride)
-    for one, other in (op.operands, (op.operands[1], op.operands[0])):
+    for one, other in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
         if (found := _known(memref, other)) is not None and found == wanted:
             return [(one, signed)]
     return None
