@@ -12,7 +12,8 @@ from libtile.dialects.nv_tileaa import NAME as TILEAA
 from libtile.dialects.nv_tileaa import NvTileAA
 from libtile.dialects.nv_tileas import NAME as TILEAS
 from libtile.dialects.nv_tileas import NvTileAS
-from libtile.ir.tile_form import OP_CLASSES, SEGMENTS, TileOp
+from libtile.ir.grouped_op import SEGMENTS
+from libtile.ir.tile_form import OP_CLASSES, TileOp
 
 INTRODUCTION = """# The inner dialects
 

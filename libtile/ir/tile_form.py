@@ -23,34 +23,38 @@ from xdsl.dialects.builtin import (
     DenseArrayBase,
     DictionaryAttr,
     IntegerAttr,
-    NoneAttr,
     StringAttr,
     SymbolRefAttr,
-    TensorType,
     UnitAttr,
     i1,
     i64,
 )
 from xdsl.ir import Attribute, Operation, Region, SSAValue
 from xdsl.irdl import (
-    AttrSizedOperandSegments,
-    BaseAttr,
     OpDef,
-    OptionalDef,
     VariadicDef,
 )
 
-from libtile.ir.data_field import DataField
-from libtile.ir.deferred_op import DeferredOp
+from libtile.ir.grouped_op import GroupedOp
 from libtile.ir.locations import set_location
+from libtile.ir.tile_types import (
+    Storage,
+    element_of,
+    is_tile,
+    is_token,
+    layout_of,
+    parse_type,
+    rank_of,
+    shape_of,
+    stored_element,
+    stored_shape,
+    tile,
+    type_text,
+)
 
 if TYPE_CHECKING:
-    from xdsl.parser import AttrParser, Parser
+    from xdsl.parser import Parser
     from xdsl.printer import Printer
-
-SEGMENTS = "operandSegmentSizes"
-INDICES = "indices"
-TOKEN = "token"
 
 Given = SSAValue | Operation | Sequence[SSAValue | Operation] | None
 """What is given for a group of operands: one value (or the op with that result), several, or none."""
@@ -59,11 +63,11 @@ OP_CLASSES: dict[str, type[TileOp]] = {}
 """All ops of the inner dialects, by full name."""
 
 
-class TileOp(DeferredOp):
+class TileOp(GroupedOp):
     """Base of the ops of nv_tileaa and nv_tileas.
 
     Subclasses declare operands, results, properties and regions with IRDL's `*_def` functions, and what else must hold
-    in `check`. Optional and variadic operands stand behind `indices` and the operands that are always there.
+    in `check`.
     """
 
     @classmethod
@@ -104,63 +108,6 @@ class TileOp(DeferredOp):
         if location is not None:
             set_location(op, location)
         return op
-
-    @classmethod
-    def property_class(cls, name: str) -> type[Attribute] | None:
-        """The class of attributes that a declared property takes, where it is a single one."""
-        constraint = cls.get_irdl_definition().properties[name].constr
-        return constraint.attr if isinstance(constraint, BaseAttr) else None
-
-    @classmethod
-    def has_segments(cls) -> bool:
-        return any(isinstance(o, AttrSizedOperandSegments) for o in cls.get_irdl_definition().options)
-
-    @classmethod
-    def infer_segments(cls, before: int, indices: int, rest: Sequence[Attribute]) -> list[int] | None:
-        """The sizes of the operand groups from the number of leading operands and indices and the types of the others.
-
-        None when they cannot be told. A final token is known by its type; the other optional groups are taken in order.
-        """
-        sizes: list[int] = []
-        left = len(rest)
-        defs = cls.get_irdl_definition().operands
-        token = bool(defs) and defs[-1][0] == TOKEN and left > 0 and is_token(rest[-1])
-        left -= token
-        for name, definition in defs:
-            if name == INDICES:
-                sizes.append(indices)
-            elif name == TOKEN:
-                sizes.append(int(token))
-            elif not isinstance(definition, VariadicDef):
-                if before:
-                    before -= 1
-                elif left:
-                    left -= 1
-                else:
-                    return None
-                sizes.append(1)
-            else:
-                size = min(left, 1) if isinstance(definition, OptionalDef) else left
-                left -= size
-                sizes.append(size)
-        return None if left or before else sizes
-
-    def segment_sizes(self) -> tuple[int, ...]:
-        """Number of operands in each declared group."""
-        sizes = self.properties.get(SEGMENTS)
-        if isinstance(sizes, DenseArrayBase):
-            return tuple(int(n) for n in sizes.get_values())
-        found = _plain_sizes([d for _, d in self.get_irdl_definition().operands], len(self.operands))
-        return found or (len(self.operands),)
-
-    def group(self, name: str) -> tuple[SSAValue, ...]:
-        """The operands of a declared group."""
-        start = 0
-        for (other, _), size in zip(self.get_irdl_definition().operands, self.segment_sizes(), strict=True):
-            if other == name:
-                return tuple(self.operands[start : start + size])
-            start += size
-        raise KeyError(name)
 
     def check(self) -> None:
         """What the op's own rules ask for; VerifyException when one is broken. Structure and kinds are right here."""
@@ -256,15 +203,6 @@ def _region_groups(definition: OpDef, regions: Sequence[Region]) -> list[Any]:
     return list(regions)
 
 
-def _plain_sizes(definitions: Sequence[Any], count: int) -> tuple[int, ...] | None:
-    """Sizes of groups of which at most one is optional or variadic; None when the number does not fit."""
-    flexible = [d for d in definitions if isinstance(d, VariadicDef)]
-    rest = count - (len(definitions) - len(flexible))
-    if rest < 0 or (rest and not flexible) or (rest > 1 and isinstance(flexible[0], OptionalDef)):
-        return None
-    return tuple(rest if isinstance(d, VariadicDef) else 1 for d in definitions)
-
-
 def attribute_of(value: Any, cls: type[Attribute] | None = None) -> Attribute | None:
     """The attribute that stands for a Python value, of class `cls` if given; None for None and False.
 
@@ -295,82 +233,7 @@ def attribute_of(value: Any, cls: type[Attribute] | None = None) -> Attribute | 
     raise TypeError(f"no attribute stands for {value!r}")
 
 
-# -- types ------------------------------------------------------------------------------------------------------------
-
-
-def is_token(type_: Attribute) -> bool:
-    return type_.name == "nv_tileaa.mem_token"
-
-
-class Storage:
-    """Base of the types of memory that holds a tile."""
-
-    shape: DataField[tuple[int, ...]]
-    element_type: DataField[Attribute]
-
-
-def stored_element(type_: Attribute) -> Attribute:
-    """The element type of a tile, or of memory that holds one."""
-    return type_.element_type if isinstance(type_, Storage) else element_of(type_)
-
-
-def stored_shape(type_: Attribute) -> tuple[int, ...]:
-    """The shape of a tile, or of memory that holds one."""
-    return type_.shape if isinstance(type_, Storage) else shape_of(type_)
-
-
-def element_of(type_: Attribute) -> Attribute:
-    """The element type of a tile; any other type is its own."""
-    return type_.element_type if isinstance(type_, TensorType) else type_
-
-
-def shape_of(type_: Attribute) -> tuple[int, ...]:
-    """The shape of a tile; () for any other type."""
-    return type_.get_shape() if isinstance(type_, TensorType) else ()
-
-
-def is_tile(value: SSAValue) -> bool:
-    """Whether a value is a tile of rank 1 or more."""
-    return isinstance(value.type, TensorType) and bool(value.type.get_shape())
-
-
-def rank_of(type_: Attribute) -> int:
-    return len(shape_of(type_))
-
-
-def tile(shape: Sequence[int], element: Attribute, layout: Attribute | None = None) -> TensorType[Attribute]:
-    """The type of a tile: a tensor, with its layout as the encoding where it has one."""
-    return TensorType(element, tuple(shape), NoneAttr() if layout is None else layout)
-
-
-def layout_of(type_: Attribute) -> Attribute | None:
-    """The encoding of a tile type, or None."""
-    if isinstance(type_, TensorType) and not isinstance(type_.encoding, NoneAttr):
-        return type_.encoding
-    return None
-
-
-def type_text(type_: Attribute) -> str:
-    """The spelling of a type in the dialects' own form."""
-    if not isinstance(type_, TensorType):
-        return str(type_)
-    dims = "".join("?x" if d < 0 else f"{d}x" for d in type_.get_shape())
-    layout = layout_of(type_)
-    tail = "" if layout is None else f", {layout}"
-    return f"tile<{dims}{type_text(type_.element_type)}{tail}>"
-
-
-def parse_type(parser: AttrParser) -> Attribute:
-    """A type, where a tile may be written `tile<...>`."""
-    if parser.parse_optional_keyword("tile") is None:
-        return parser.parse_type()
-    with parser.in_angle_brackets():
-        shape, element = parser.parse_ranked_shape()
-        layout = parser.parse_attribute() if parser.parse_optional_punctuation(",") else NoneAttr()
-    return TensorType(element, shape, layout)
-
-
 __all__ = [
-    "OP_CLASSES", "Storage", "TileOp", "attribute_of", "build", "element_of", "erase", "is_token", "layout_of",
-    "parse_type", "rank_of", "shape_of", "stored_element", "stored_shape", "tile", "tile_op", "type_text",
+    "OP_CLASSES", "Storage", "TileOp", "attribute_of", "build", "element_of", "erase", "is_tile", "is_token",
+    "layout_of", "parse_type", "rank_of", "shape_of", "stored_element", "stored_shape", "tile", "tile_op", "type_text",
 ]  # fmt: skip

@@ -11,10 +11,10 @@ from xdsl.irdl import OptionalDef, OptPropertyDef, VariadicDef
 from xdsl.irdl.constraints import ConstraintContext, VerificationContext
 from xdsl.utils.exceptions import VerifyException
 
-from libtile.ir.tile_form import SEGMENTS, TileOp
+from libtile.ir.grouped_op import SEGMENTS, GroupedOp
 
 
-def check_structure(op: TileOp) -> None:
+def check_structure(op: GroupedOp) -> None:
     """Numbers of regions, successors, results and operands, then attributes. VerifyException for the first fault."""
     definition = op.get_irdl_definition()
     _check_regions(op)
@@ -40,7 +40,7 @@ def check_structure(op: TileOp) -> None:
             raise VerifyException(f"has no property '{name}'")
 
 
-def _check_regions(op: TileOp) -> None:
+def _check_regions(op: GroupedOp) -> None:
     definitions = [d for _, d in op.get_irdl_definition().regions]
     count = len(op.regions)
     if not definitions:
@@ -68,7 +68,7 @@ def _check_groups(what: str, definitions: Sequence[Any], count: int) -> None:
         )
 
 
-def _check_segments(op: TileOp) -> None:
+def _check_segments(op: GroupedOp) -> None:
     sizes = op.properties.get(SEGMENTS)
     if not isinstance(sizes, DenseArrayBase):
         raise VerifyException(f"requires attribute '{SEGMENTS}'")

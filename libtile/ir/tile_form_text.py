@@ -11,13 +11,14 @@ from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, UnitAttr, i32, i6
 from xdsl.ir import Attribute, Region
 from xdsl.irdl import VariadicDef
 
-from libtile.ir.tile_form import INDICES, SEGMENTS, TOKEN, TileOp, parse_type, type_text
+from libtile.ir.grouped_op import INDICES, SEGMENTS, TOKEN, GroupedOp
+from libtile.ir.tile_types import parse_type, type_text
 
 if TYPE_CHECKING:
     from xdsl.parser import Parser, UnresolvedOperand
     from xdsl.printer import Printer
 
-T = TypeVar("T", bound=TileOp)
+T = TypeVar("T", bound=GroupedOp)
 
 _BARE = r"(?a)[A-Za-z_][\w$.]*\Z"
 """A name that is written without quotes."""
@@ -52,7 +53,7 @@ def parse_op(cls: type[T], parser: Parser) -> T:
     )
 
 
-def _operands_follow(cls: type[TileOp], parser: Parser) -> bool:
+def _operands_follow(cls: type[GroupedOp], parser: Parser) -> bool:
     """Whether what stands behind the name can be an operand. The `%x` of a next line is one only where one is needed:
 
     nv_tileas.barrier
@@ -124,11 +125,11 @@ def _types(parser: Parser, has_operands: bool) -> tuple[list[Attribute], list[At
     return (first, []) if has_operands else ([], first)
 
 
-def _has_indices(cls: type[TileOp]) -> bool:
+def _has_indices(cls: type[GroupedOp]) -> bool:
     return any(name == INDICES for name, _ in cls.get_irdl_definition().operands)
 
 
-def _leading(cls: type[TileOp]) -> int:
+def _leading(cls: type[GroupedOp]) -> int:
     """How many operands stand before the indices in the op's declaration."""
     count = 0
     for name, definition in cls.get_irdl_definition().operands:
@@ -139,7 +140,7 @@ def _leading(cls: type[TileOp]) -> int:
 
 
 def _sizes(
-    cls: type[TileOp],
+    cls: type[GroupedOp],
     given: Attribute | None,
     before: int,
     indices: int,
@@ -157,7 +158,7 @@ def _sizes(
 
 
 def _inferred(
-    cls: type[TileOp], before: int, indices: int, types: Sequence[Attribute], results: Sequence[Attribute]
+    cls: type[GroupedOp], before: int, indices: int, types: Sequence[Attribute], results: Sequence[Attribute]
 ) -> list[int] | None:
     by_results = getattr(cls, "infer_segments_from_results", None)
     if by_results is not None:
@@ -169,7 +170,7 @@ def _inferred(
 # -- writing ----------------------------------------------------------------------------------------------------------
 
 
-def print_op(op: TileOp, printer: Printer) -> None:
+def print_op(op: GroupedOp, printer: Printer) -> None:
     """The rest of an op behind its name."""
     cls = type(op)
     operands = list(op.operands)
@@ -204,7 +205,7 @@ def print_types(printer: Printer, operands: Sequence[Attribute], results: Sequen
         printer.print_string(" -> " + ", ".join(map(type_text, results)))
 
 
-def _entries(op: TileOp, before: int, indices: int) -> dict[str, Attribute]:
+def _entries(op: GroupedOp, before: int, indices: int) -> dict[str, Attribute]:
     entries = {**op.properties, **op.attributes}
     sizes = entries.pop(SEGMENTS, None)
     if isinstance(sizes, DenseArrayBase):

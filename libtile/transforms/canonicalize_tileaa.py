@@ -40,9 +40,10 @@ from libtile.dialects.nv_tileas.memory import LoadOp as TileasLoadOp
 from libtile.dialects.nv_tileas.memory import StoreOp as TileasStoreOp
 from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp
 from libtile.dialects.nv_tileas.tiles import ExtractSliceOp as TileasExtractSliceOp
+from libtile.ir.grouped_op import SEGMENTS
 from libtile.ir.operands import source_of
 from libtile.ir.places import walk
-from libtile.ir.tile_form import SEGMENTS, TileOp, element_of, erase
+from libtile.ir.tile_form import TileOp, element_of, erase
 from libtile.support import statistics
 from libtile.support.records import dataclass
 from libtile.transforms import reporting

@@ -21,7 +21,8 @@ from dialects.inner_samples import BODIES, text
 from libtile.asm import parse
 from libtile.asm.module import diagnose
 from libtile.dialects import nv_tileas
-from libtile.ir.tile_form import OP_CLASSES, SEGMENTS, TileOp
+from libtile.ir.grouped_op import SEGMENTS
+from libtile.ir.tile_form import OP_CLASSES, TileOp
 from libtile.passes.pipeline import PassItem, make_pass
 from libtile.passes.registry import PASSES
 from libtile.support.diagnostics import DiagnosticError, LoweringError, has_errors

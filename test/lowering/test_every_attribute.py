@@ -25,7 +25,8 @@ from dialects.inner_samples import BODIES, TARGET, head
 from libtile.asm import parse
 from libtile.asm.module import diagnose
 from libtile.dialects.nv_tileaa.attributes import KeywordAttr, MemScopeAttr, MemSemanticAttr
-from libtile.ir.tile_form import OP_CLASSES, SEGMENTS, TileOp
+from libtile.ir.grouped_op import SEGMENTS
+from libtile.ir.tile_form import OP_CLASSES, TileOp
 from libtile.lowering.tileas.barriers import InsertBarriersPass
 from libtile.lowering.tileas.materialize import MaterializeSchedulePass
 from libtile.lowering.to_llvm.conversion import convert_module as to_llvm

@@ -21,7 +21,8 @@ import libtile
 from libtile.asm import parse
 from libtile.compiler.remarking import collect
 from libtile.dialects.nv_tileaa.attributes import KeywordAttr
-from libtile.ir.tile_form import SEGMENTS, TileOp
+from libtile.ir.grouped_op import SEGMENTS
+from libtile.ir.tile_form import TileOp
 from libtile.lowering.tileas.missing_barriers import check_barriers
 from libtile.lowering.tileas.tma.recipes import recipes
 from libtile.lowering.to_llvm.conversion import convert_module

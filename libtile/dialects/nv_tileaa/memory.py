@@ -36,7 +36,8 @@ from libtile.dialects.nv_tileaa.attributes import (
 from libtile.dialects.nv_tileaa.contracts import require_at_least, require_mode, require_order
 from libtile.dialects.nv_tileaa.element_types import is_float, is_index
 from libtile.dialects.nv_tileaa.types import MemRefType, PtrType, TiledViewType
-from libtile.ir.tile_form import INDICES, TileOp, element_of, integer_of, is_token, shape_of, tile_op, type_text
+from libtile.ir.grouped_op import INDICES
+from libtile.ir.tile_form import TileOp, element_of, integer_of, is_token, shape_of, tile_op, type_text
 
 
 def pointee_of(base: Attribute) -> Attribute | None:

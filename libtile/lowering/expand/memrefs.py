@@ -35,7 +35,8 @@ from libtile.dialects.nv_tileaa.pointers import BitcastOp, BlockTileOp, ConvTile
 from libtile.dialects.nv_tileaa.shapes import BroadcastOp, ConstantOp, SplatOp, ViewOp
 from libtile.dialects.nv_tileaa.tokens import AssumeOp
 from libtile.dialects.nv_tileaa.types import DYNAMIC, MemRefType, PtrType, TiledViewType
-from libtile.ir.tile_form import SEGMENTS, TileOp, element_of, erase, is_token, shape_of
+from libtile.ir.grouped_op import SEGMENTS
+from libtile.ir.tile_form import TileOp, element_of, erase, is_token, shape_of
 from libtile.lowering.errors import unsupported
 from libtile.lowering.expand.maker import Maker, array_of, tile_like
 from libtile.numerics.elements import ELEMENTS

@@ -35,9 +35,10 @@ from libtile.dialects.nv_tileas.memory import LoadOp, TiledLoadOp
 from libtile.dialects.nv_tileas.pipeline import AgentSwitchOp
 from libtile.dialects.nv_tileas.products import DotOp, ScaledDotOp
 from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp
+from libtile.ir.grouped_op import SEGMENTS
 from libtile.ir.operands import source_of
 from libtile.ir.places import walk
-from libtile.ir.tile_form import SEGMENTS, erase
+from libtile.ir.tile_form import erase
 from libtile.layouts import LinearLayout
 from libtile.layouts.shared_access import PIECE_BYTES
 from libtile.lowering.discardable import NOT_WIDE

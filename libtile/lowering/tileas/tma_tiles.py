@@ -22,7 +22,8 @@ from libtile.dialects.nv_tileas.memory import TiledLoadOp, TiledStoreOp
 from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp
 from libtile.dialects.nv_tileas.tma import MakeTiledTmaDescOp, TiledTmaStoreOp
 from libtile.dialects.nv_tileas.types import BufferType, TmaDescType
-from libtile.ir.tile_form import SEGMENTS, stored_element
+from libtile.ir.grouped_op import SEGMENTS
+from libtile.ir.tile_form import stored_element
 from libtile.layouts import LANE, REGISTER, WARP, LinearLayout
 from libtile.layouts.builders import dim_names
 from libtile.lowering.index_width import index_bits

@@ -40,8 +40,9 @@ from libtile.dialects.nv_tileas.types import (
     ProducerTokenType,
     TileASType,
 )
+from libtile.ir.grouped_op import SEGMENTS
 from libtile.ir.operands import source_of
-from libtile.ir.tile_form import SEGMENTS, TileOp, operand_group
+from libtile.ir.tile_form import TileOp, operand_group
 from libtile.lowering.discardable import DECISIONS, FACTS
 from libtile.lowering.legality import NUMBERS, Stage
 from libtile.lowering.tileas.fences import ACQUIRES, INSTRUCTION_SEMANTIC, RELEASES

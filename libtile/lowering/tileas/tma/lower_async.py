@@ -50,8 +50,9 @@ from libtile.dialects.nv_tileas.tma import (
 from libtile.dialects.nv_tileas.tma import TiledAtomicRmwOp as AsyncTiledAtomicRmwOp
 from libtile.dialects.nv_tileas.tma_rules import check_partition
 from libtile.dialects.nv_tileas.types import AsyncTokenType, BufferType, MBarrierType, TmaDescType
+from libtile.ir.grouped_op import SEGMENTS
 from libtile.ir.places import walk
-from libtile.ir.tile_form import SEGMENTS, element_of, erase, shape_of
+from libtile.ir.tile_form import element_of, erase, shape_of
 from libtile.lowering.tileas.free_stages import FreeStages
 from libtile.lowering.tileas.materialize import Inserter
 from libtile.lowering.tileas.shared_memory import tile_bytes
