@@ -7,8 +7,6 @@ patterns: without sign, below two to the width of the element. A scalar has one.
 
 from __future__ import annotations
 
-from math import prod
-
 from xdsl.dialects.builtin import (
     DenseIntOrFPElementsAttr,
     IndexType,
@@ -19,10 +17,8 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.traits import ConstantLike
 
-from libtile.dialects import arith
 from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
-from libtile.dialects.cuda_tile.types import NUMBER_NAMES, TileType
-from libtile.spec import default_spec
+from libtile.dialects.cuda_tile.types import TileType
 
 Elements = tuple[int, ...]
 
@@ -77,42 +73,3 @@ def constant_elements(value: SSAValue) -> Elements | None:
 def shortened(elements: Elements) -> Elements:
     """Equal elements as one."""
     return elements[:1] if len(set(elements)) == 1 else elements
-
-
-def has_constants(type_: TileType) -> bool:
-    """Whether cuda_tile has constants of a type: there are none of pointers and of i4."""
-    return NUMBER_NAMES.get(type_.element_type) in default_spec().constraints["number_tile"].elements
-
-
-def constant_op(elements: Elements, type_: Attribute) -> list[Operation]:
-    """Ops that make a constant, of which the last one has it as its result; none for a type that has no constants."""
-    from libtile.dialects.cuda_tile.ops import build
-
-    if isinstance(type_, TileType):
-        if not has_constants(type_):
-            return []
-        if len(elements) not in (1, prod(type_.shape)):
-            raise ValueError(f"{len(elements)} elements do not fill a tile of shape {type_.shape}")
-        return [build("constant", {}, [type_], {"value": _dense(elements, type_)})]
-    if isinstance(type_, IntegerType | IndexType):
-        return [_scalar(elements[0], type_)]
-    if not isinstance(type_, TensorType) or not isinstance(type_.element_type, IntegerType):
-        return []
-    from libtile.dialects.nv_tileaa.shapes import ConstantOp, SplatOp
-
-    if len(elements) == 1:
-        scalar = _scalar(elements[0], type_.element_type)
-        return [scalar, SplatOp.make(scalar.results[0], results=[type_])]
-    shape = tuple(type_.get_shape())
-    return [ConstantOp.make(results=[type_], value=_dense(elements, TileType(shape, type_.element_type)))]
-
-
-def _scalar(number: int, type_: IntegerType | IndexType) -> Operation:
-    bits = integer_bits(type_)
-    assert bits is not None  # what the type is
-    return arith.ConstantOp(IntegerAttr(number if bits == 1 else as_signed(number, bits), type_), type_)
-
-
-def _dense(elements: Elements, type_: TileType) -> DenseElementsAttr:
-    width = DenseElementsAttr(type_, b"").element_bytes
-    return DenseElementsAttr(type_, b"".join(element.to_bytes(width, "little") for element in elements))

@@ -19,7 +19,8 @@ from xdsl.passes import ModulePass
 from xdsl.traits import ConstantLike, IsTerminator
 
 from libtile.dialects import scf
-from libtile.dialects.constants import Elements, constant_elements, constant_op
+from libtile.dialects.constant_ops import constant_op
+from libtile.dialects.constants import Elements, constant_elements
 from libtile.dialects.folding import fold
 from libtile.dialects.interfaces import (
     Branch,

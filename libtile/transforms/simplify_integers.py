@@ -19,7 +19,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from libtile.analysis import Facts
-from libtile.dialects.constants import has_constants
+from libtile.dialects.constant_ops import has_constants
 from libtile.dialects.cuda_tile.attributes import DenseElementsAttr, EnumAttr
 from libtile.dialects.cuda_tile.ops import OPS, CudaTileOp
 from libtile.dialects.cuda_tile.types import TileType, bit_width, i1, is_integer
