@@ -94,13 +94,23 @@ def _usable(key: str, given: Attribute, target: Target) -> int | None:
 
 
 def hint_remarks(module: Operation, target: Target, schedule: str = "") -> Iterator[remarks.Remark]:
-    """What became of each hint of the kernels of a `cuda_tile.module`, with a schedule of the compilation's."""
+    """What became of each hint of the kernels of a `cuda_tile.module`, with a schedule of the compilation's, and of
+    attributes that their ops do not have."""
     for entry in walk(module):
         if isinstance(entry, OPS["entry"]):
             function = str(entry.attribute_value("sym_name"))
             for op in walk(entry):
                 if isinstance(op, CudaTileOp):
                     yield from _of(op, function, target, schedule)
+                    yield from _unknown_attributes(op, function)
+
+
+def _unknown_attributes(op: CudaTileOp, function: str) -> Iterator[remarks.Remark]:
+    """Remarks about attributes that the op does not declare; those with the name of a dialect are for its passes."""
+    for name, value in op.attributes.items():
+        if "." not in name:
+            reason = f"'{op.name}' has no such attribute"
+            yield remarks.attribute_ignored(function, source_location(op.location), name, str(value), reason)
 
 
 def without_unmet(found: Iterable[remarks.Remark], module: ModuleOp) -> Iterator[remarks.Remark]:

@@ -288,7 +288,8 @@ def directive_ignored(function: str, location: SourceLocation | None, name: str,
 
 
 def attribute_ignored(function: str, location: SourceLocation | None, name: str, value: str, reason: str) -> Remark:
-    """An attribute by which a module of nv_tileas says what a pass decides, and the pass decided otherwise."""
+    """An attribute by which a module of nv_tileas says what a pass decides, and the pass decided otherwise; or one that
+    an op does not have."""
     return Remark(
         Category.HINTS, Kind.MISSED, "RemarkAttributeIgnored",
         f"Attribute ignored {name}", function, location, (("Value", value), ("Reason", reason)),

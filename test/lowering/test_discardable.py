@@ -131,3 +131,19 @@ nv_tileaa.func @k(%f: f32) attributes {{{SPEC}}} {{
 """
     with pytest.raises(LoweringError, match=r"a tile that would take 4096 registers a thread, where 2048 is the limit"):
         libtile.compile(libtile.parse(text, "k.mlir"), "sm_90", emit="tileas")
+
+
+@pytest.mark.parametrize(
+    ("given", "said"), [("is_volatile", True), ("foo = 1 : i32", True), ("my.foo = 1 : i32", False)]
+)
+def test_an_attribute_that_an_op_of_cuda_tile_does_not_have_is_said(given: str, said: bool) -> None:
+    """One with the name of a dialect is for passes of that."""
+    module = libtile.parse(f"""cuda_tile.module @m {{ entry @k(%p: tile<ptr<f32>>) {{
+      %c = constant <f32: 1.0> : tile<f32>
+      %t = "cuda_tile.store_ptr_tko"(%p, %c) <{{
+        memory_ordering_semantics = 0 : i32, operandSegmentSizes = array<i32: 1, 1, 0, 0>}}> {{{given}}}
+        : (!cuda_tile.tile<ptr<f32>>, !cuda_tile.tile<f32>) -> !cuda_tile.token
+      return }} }}""")
+    found = [r for r in libtile.compile(module, "sm_90", emit="ptx").remarks if r.name == "RemarkAttributeIgnored"]
+    assert [r.message for r in found] == ([f"Attribute ignored {given.split()[0]}"] if said else [])
+    assert all(dict(r.arguments)["Reason"] == "'cuda_tile.store_ptr_tko' has no such attribute" for r in found)
