@@ -68,6 +68,9 @@ its region on it. Each of the queue's `num_consumers` gets every entry, and says
 is. In nv_tileas that is a pipeline, whose turns are spelled out: a producer acquires a stage, writes it and commits it;
 a consumer waits for it, reads it and releases it; an iterator says which stage, and in which round.
 [`lower-tileaa-queues`](lowering-passes.md#lower-tileaa-queues) says what queues have to be like for that.
+Four such programs (a producer and a consumer, a product by two consumers, a persistent loop over two queues, turns
+under conditions) are run on sm_80, sm_90, sm_100 and sm_120 in 20 random schedules with every check of the simulator
+on, and broken in 16 to 18 ways each, by `python -m pytest -m "slow or not slow" test/lowering/test_worked_programs.py`.
 
 From Python, `libtile.asm.parse` and `print_op` read and write modules of these dialects,
 `libtile.ir.tile_form.build` makes an op by its name, and `libtile.dialects.cuda_tile.verify.verify` gives the

@@ -164,15 +164,23 @@ class MBarriers(Atomics):
             thread,
         )
 
-    def _check_remote(self, barrier: MBarrier, info: AccessInfo, thread: np.ndarray) -> None:
-        """A thread of another CTA that uses an mbarrier knows that it is there, and is known to have used it."""
-        if self.races is None or self.cta_of[thread[0]] == barrier.place // self.shared_stride:
-            return
+    def _check_made(self, barrier: MBarrier, info: AccessInfo, thread: np.ndarray) -> None:
+        """Who uses an mbarrier that another warp has made knows that it is there; who of other CTAs does, is noted."""
         races, warp, (maker, clock) = self.races, int(thread[0]) >> 5, barrier.made
+        if races is None or warp == maker >> 5:
+            return
+        remote = bool(self.cta_of[thread[0]] != barrier.place // self.shared_stride)
         if "mbarrier-init" in self.checks and races.clock[warp, races.own[maker >> 5]] < clock:
-            text = f"a thread of another CTA uses the mbarrier at {barrier.name}, and nothing orders its mbarrier.init"
-            self.fault("mbarrier-init", f"{text} before that (barrier.cluster)", info.instruction, thread)
-        barrier.remote[warp] = int(races.clock[warp, races.own[warp]]), info.instruction, thread
+            who = (
+                "a thread of another CTA"
+                if remote
+                else f"a thread of another warp than thread {maker % self.cta_stride}"
+            )
+            text = f"{who} uses the mbarrier at {barrier.name}, and nothing orders its mbarrier.init before that"
+            missing = "barrier.cluster" if remote else "bar.sync"
+            self.fault("mbarrier-init", f"{text} ({missing})", info.instruction, thread)
+        if remote:
+            barrier.remote[warp] = int(races.clock[warp, races.own[warp]]), info.instruction, thread
 
     def check_remote_uses(self, threads: np.ndarray) -> None:
         """A CTA does not end while a thread of another one of the cluster may still use its mbarriers."""
@@ -211,7 +219,7 @@ class MBarriers(Atomics):
                     threads[row : row + 1],
                 )
             self._check_init(barrier, info, threads[row : row + 1])
-            self._check_remote(barrier, info, threads[row : row + 1])
+            self._check_made(barrier, info, threads[row : row + 1])
             out.append((barrier, row))
         return out
 

@@ -96,6 +96,20 @@ def test_arrivals_beyond_the_count_are_an_error() -> None:
     assert "more arrivals than the mbarrier expects (3)" in found.message
 
 
+@pytest.mark.parametrize("order", [None, 2])
+def test_other_warps_may_use_an_mbarrier_only_when_something_orders_that_behind_its_initialisation(order) -> None:
+    """Found in runs in which it happens to be there already; those in which it is not have another fault."""
+    arrive = "mbarrier.arrive.shared::cta.b64 _, [%r20];"
+    out = np.zeros(64, np.uint32)
+    run(init(64) + arrive + wait(0), out, block=64, prelude=SHARED, order=order)
+    unordered = init(64).replace("bar.sync 0;", "bar.warp.sync -1;")
+    run(unordered.replace("64;", "32;") + arrive + wait(0), out, block=32, prelude=SHARED, order=order)
+    found = fault(unordered + arrive + wait(0), out, block=64)
+    assert found.kind == "mbarrier-init" and found.warp == 1
+    assert "a thread of another warp than thread 0 uses the mbarrier" in found.message and "(bar.sync)" in found.message
+    run(unordered + arrive + wait(0), out, block=64, prelude=SHARED, checks="full,-mbarrier-init")
+
+
 def test_mbarrier_must_be_initialised() -> None:
     body = OUT + "mov.u32 %r20, bar; mbarrier.arrive.shared::cta.b64 _, [%r20];"
     assert "no mbarrier is initialised" in fault(body, np.zeros(32, np.uint32)).message
