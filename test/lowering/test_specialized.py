@@ -16,6 +16,7 @@ from libtile.compiler.options import Options
 from libtile.dialects.nv_tileaa.attributes import KernelSpecAttr
 from libtile.ir.kernels import FromParameter
 from libtile.lowering.tileas.consumers import consumer_registers
+from libtile.lowering.tileas.promoted import Parts, parts_that_fit
 from libtile.lowering.tileas.schedule import NOT_SPECIALIZED
 from libtile.lowering.tileas.tma_operands import Unfit
 from libtile.passes.pipelines import SCHEDULES
@@ -374,10 +375,38 @@ def test_bytes_are_multiplied_where_both_lie_along_k():
 
 
 @pytest.mark.parametrize(
+    ("tile", "warps", "parts"),
+    [
+        ((256, 128), 8, Parts(2, 1)),
+        ((128, 256), 8, Parts(1, 2)),
+        ((256, 64), 4, Parts(2, 1)),
+        ((128, 128), 8, Parts(1, 1)),
+    ],
+)
+def test_sums_are_divided_by_rows_first(tile, warps, parts):
+    """Rows beyond those of an instruction, whose products are as wide as they were."""
+    registers = tile[0] * tile[1] // (32 * warps)
+    assert parts_that_fit(registers, 64, tile, warps) == parts
+    begins = [parts.first(number, tile) for number in range(parts.count)]
+    assert len(set(begins)) == parts.count and begins[0] == (0, 0)
+
+
+def test_parts_of_rows_mean_the_same_in_every_dialect():
+    inner, reason = specialized(tile_gemm(256, 128, 64, element="f8E4M3FN", transposed=True))
+    assert reason is None and inner.count("first_row") == 2
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(-4, 5, (lines, 96)).astype(ml_dtypes.float8_e4m3fn) for lines in (240, 128))
+    c = np.full((240, 128), 7, np.float32)
+    libtile.run(libtile.parse(inner), "gemm", grid=(1, 1, 1), args=[a, b, c, 240, 128, 96], backend="interpreter")
+    np.testing.assert_array_equal(c, a.astype(np.float32) @ b.astype(np.float32).T)
+
+
+@pytest.mark.parametrize(
     ("m", "n", "k", "tile", "fast", "parts"),
     [
         (80, 48, 208, (64, 32, 128), False, 1),  # ragged edges and a tail along k
         (128, 256, 128, (128, 256, 64), False, 2),
+        pytest.param(272, 128, 96, (256, 128, 64), False, 2, marks=pytest.mark.slow),  # parts of rows
         (64, 64, 320, (64, 64, 64), True, 0),
     ],
 )
@@ -387,11 +416,8 @@ def test_sums_of_8_bit_floats_are_promoted_in_each_step(m, n, k, tile, fast, par
     if fast:
         text = text.replace("%x, %y, %acc :", "%x, %y, %acc fast_acc :")
     inner, reason = specialized(text)
-    assert (reason, inner.count("first_column"), inner.count("nv_tileaa.addf")) == (
-        None,
-        parts if parts > 1 else 0,
-        parts,
-    )
+    divided = "first_row" if tile[0] > 128 else "first_column"
+    assert (reason, inner.count(divided), inner.count("nv_tileaa.addf")) == (None, parts if parts > 1 else 0, parts)
     rng = np.random.default_rng(0)
     a, b = rng.standard_normal((m, k)).astype(dtype), rng.standard_normal((n, k)).astype(dtype)
     c = np.full((m, n), 7, np.float32)

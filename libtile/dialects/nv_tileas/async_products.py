@@ -53,7 +53,8 @@ class AsyncDotOp(TileOp):
 
     Buffers may have dimensions of size 1 beside those of the matrix. Tiles `ahead` are written before the product is
     issued, and products that are `fenced` read such tiles: nothing writes to registers in between. With `first_column`
-    the product is one with as many columns of B, from that one on, as C has.
+    the product is one with as many columns of B, from that one on, as C has, and with `first_row` one of a buffer's
+    rows.
     """
 
     name = "nv_tileas.async.dot"
@@ -69,6 +70,7 @@ class AsyncDotOp(TileOp):
     signedness_b = opt_prop_def(SignednessAttr)
     fast_acc = opt_prop_def(UnitAttr)
     first_column = opt_prop_def(IntegerAttr)
+    first_row = opt_prop_def(IntegerAttr)
 
     def check(self) -> None:
         from libtile.atoms import wgmma
@@ -82,6 +84,11 @@ class AsyncDotOp(TileOp):
             if first < 0 or first % atom.n or first + c[1] > b[1]:
                 raise VerifyException(f"expects columns of #B from a multiple of {atom.n} on, but got {first}")
             b = (b[0], c[1])
+        if self.first_row is not None and len(a) == len(c) == 2:
+            first = self.first_row.value.data
+            if not isinstance(self.a.type, BufferType) or first < 0 or first % c[0] or first + c[0] > a[0]:
+                raise VerifyException(f"expects rows of a buffer from a multiple of {c[0]} on, but got {first}")
+            a = (c[0], a[1])
         check_dot_shapes(a, b, c, stored_shape(self.result.type))
         if len(c) != 2:
             raise VerifyException("expects matrices, without a batch dimension")

@@ -18,12 +18,11 @@ from libtile.interpreter.nv_tileas.buffers import Buffer
 
 @pure("nv_tileas.async.dot")
 def async_dot(site: Site) -> Run:
-    product, given = dot(site), site.attr("first_column")
-    first = 0 if given is None else int(given)
+    product, (row, column) = dot(site), (int(site.attr(name) or 0) for name in ("first_row", "first_column"))
 
     def run(a: Any, b: Any, c: Array, ahead: Sequence[Array]) -> Array:
         left, right = (_matrix(v).read() if isinstance(v, Buffer) else v for v in (a, b))
-        return product(left, right[..., first : first + c.shape[-1]], c)
+        return product(left[..., row : row + c.shape[-2], :], right[..., column : column + c.shape[-1]], c)
 
     return run
 

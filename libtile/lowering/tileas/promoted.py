@@ -2,7 +2,8 @@
 """Sums of products of 8-bit floats that wgmma accumulates with fewer bits than f32 has (about 14): each step's products
 are summed by themselves, and then added to f32 accumulators ("promoted").
 
-The products of a step take registers beside the accumulators, so that they are done for some columns after the others:
+The products of a step take registers beside the accumulators, so that they are done for some of the rows that each
+warpgroup has, or where it has but those of an instruction some columns, after the others:
 
     t = products of columns 0 to n/2, wait, accumulator 0 += t
     t = products of columns n/2 to n, wait, release the stage, accumulator 1 += t
@@ -30,28 +31,53 @@ from libtile.lowering.tileas.materialize import Inserter
 from libtile.lowering.tileas.schedule import is_zero
 from libtile.lowering.to_tileas.types import element_of, layout_of, with_layout
 from libtile.numerics.elements import STORAGE_BYTES
+from libtile.support.records import dataclass
 
 MOST_DEPTH = 128
 """Products that are summed with fewer bits before they are promoted."""
+LEAST_COLUMNS = 8
+"""Of a product by wgmma."""
 OTHER_REGISTERS = 40
 """Of a consumer's thread, beside its accumulators and the sums of a step: the loop carries little else."""
-COLUMNS = 1
-"""The dimension of an accumulator that is divided."""
+ROWS, COLUMNS = 0, 1
+"""The dimensions of an accumulator."""
 
 
-def parts_that_fit(accumulators: int, free: int, columns: int) -> int:
-    """Among how many parts of its columns a step's products are divided, so that those of one take no more than `free`
-    registers of a thread beside its accumulators; 0 where no number of parts does."""
-    parts = 1
+@dataclass(frozen=True)
+class Parts:
+    """Among how many parts of its rows, and each of these among how many of its columns, an accumulator is divided."""
+
+    rows: int
+    columns: int
+
+    @property
+    def count(self) -> int:
+        return self.rows * self.columns
+
+    def shape(self, whole: Sequence[int]) -> tuple[int, int]:
+        """The shape of a part."""
+        return whole[ROWS] // self.rows, whole[COLUMNS] // self.columns
+
+    def first(self, number: int, whole: Sequence[int]) -> tuple[int, int]:
+        """Where a part begins."""
+        rows, columns = self.shape(whole)
+        row, column = divmod(number, self.columns)
+        return row * rows, column * columns
+
+
+def parts_that_fit(accumulators: int, free: int, shape: Sequence[int], warps: int) -> Parts | None:
+    """Among which parts a step's products are divided, so that those of one take no more than `free` registers of a
+    thread beside its accumulators: first of the rows, whose products are the widest ones. None where no parts do."""
+    parts, rows = 1, shape[ROWS] * wgmma.GROUP_WARPS // (wgmma.ROWS * warps)
     while accumulators // parts > free:
         parts *= 2
-    return parts if columns % parts == 0 and columns // parts >= 8 else 0
+    found = Parts(min(parts, rows), parts // min(parts, rows))
+    return found if shape[COLUMNS] % found.columns == 0 and found.shape(shape)[COLUMNS] >= LEAST_COLUMNS else None
 
 
-def zeros(at: Inserter, whole: SSAValue, parts: int, warps: int) -> SSAValue:
+def zeros(at: Inserter, whole: SSAValue, parts: Parts, warps: int) -> SSAValue:
     """One of the parts of an accumulator, in which nothing has been summed."""
-    rows, columns = shape_of(whole.type)
-    shape = (rows, columns // parts)
+    shape = parts.shape(shape_of(whole.type))
     assert isinstance(whole.type, TensorType)
     element = whole.type.element_type
     value = DenseElementsAttr(TileType(shape, element), bytes(STORAGE_BYTES[element_of(whole)]))
@@ -78,18 +104,19 @@ def multiplied(
     return done, made
 
 
-def joined(at: Inserter, sums: Sequence[SSAValue], whole: SSAValue) -> SSAValue:
+def joined(at: Inserter, sums: Sequence[SSAValue], whole: SSAValue, parts: Parts) -> SSAValue:
     """The accumulator of its parts, added to what it is before the loop."""
-    parts = list(sums)
-    while len(parts) > 1:
-        parts = [_beside(at, a, b, whole) for a, b in zip(parts[::2], parts[1::2])]
-    return parts[0] if is_zero(whole) else add(at, parts[0], whole)
+    found = list(sums)
+    while len(found) > 1:
+        dim = COLUMNS if len(found) > parts.rows else ROWS
+        found = [_beside(at, a, b, whole, dim) for a, b in zip(found[::2], found[1::2])]
+    return found[0] if is_zero(whole) else add(at, found[0], whole)
 
 
-def _beside(at: Inserter, a: SSAValue, b: SSAValue, whole: SSAValue) -> SSAValue:
-    rows, columns = shape_of(a.type)
+def _beside(at: Inserter, a: SSAValue, b: SSAValue, whole: SSAValue, dim: int) -> SSAValue:
+    shape = tuple(2 * n if d == dim else n for d, n in enumerate(shape_of(a.type)))
     assert isinstance(a.type, TensorType)
-    type_ = with_layout(TensorType(a.type.element_type, (rows, 2 * columns)), cat_layout(layout_of(a), COLUMNS))
-    made = at.value(CatOp.make(a, b, results=[type_], dim=IntegerAttr(COLUMNS, i64)))
+    type_ = with_layout(TensorType(a.type.element_type, shape), cat_layout(layout_of(a), dim))
+    made = at.value(CatOp.make(a, b, results=[type_], dim=IntegerAttr(dim, i64)))
     same = type_ == whole.type or shape_of(type_) != shape_of(whole.type)
     return made if same else at.value(ConvertLayoutOp.make(made, results=[whole.type]))

@@ -120,13 +120,12 @@ class ProductLoop(FedSteps):
         most = consumer_registers(self.function.kernel_spec, self.gpu, BUDGETS.get(self.warps))
         if accumulators + OTHER_REGISTERS > most:
             raise Unfit(f"a thread has {most} registers, of which accumulators of {m}x{n} take {accumulators}")
-        self.parts = self._parts(accumulators, most) if is_promoted(product) else 0
+        self.parts = self._parts(accumulators, most) if is_promoted(product) else None
         self.registers = OTHER_REGISTERS + accumulators
-        if self.parts:
-            self.registers = promoted.OTHER_REGISTERS + accumulators + accumulators // self.parts
-        if self.parts:
+        if self.parts is not None:
+            self.registers = promoted.OTHER_REGISTERS + accumulators + accumulators // self.parts.count
             a, b, d = atom.types
-            found = wgmma.find(self.gpu, a, b, d, m, n // self.parts, atom.instruction.k)
+            found = wgmma.find(self.gpu, a, b, d, *self.parts.shape((m, n)), atom.instruction.k)
             assert found is not None  # as fewer columns fit, too
             return MmaAtomAttr("wgmma", (found.m, found.n, found.k), a, b, d)
         return atom
@@ -138,18 +137,18 @@ class ProductLoop(FedSteps):
         found = tensor_products.pair_instruction(product, self.gpu) if shared else None
         return found if found is not None else tensor_products.instruction(product, self.gpu)
 
-    def _parts(self, accumulators: int, registers: int) -> int:
-        """How many parts of its columns a step multiplies one after the other, to add each to the accumulators."""
-        (_, columns), depth = shape_of(self.product.result.type), shape_of(self.product.a.type)[1]
+    def _parts(self, accumulators: int, registers: int) -> promoted.Parts:
+        """The parts of its result that a step multiplies one after the other, to add each to the accumulators."""
+        shape, depth = shape_of(self.product.result.type), shape_of(self.product.a.type)[1]
         what = "wgmma sums products of 8-bit floats with fewer bits, which 'fast_acc' does not allow, "
         if element_of(self.product.c) != "f32":
             raise Unfit(what + "and its accumulator is no f32")
         if depth > promoted.MOST_DEPTH:
             raise Unfit(what + f"for more than {promoted.MOST_DEPTH} of them")
         free = registers - promoted.OTHER_REGISTERS - accumulators
-        parts = promoted.parts_that_fit(accumulators, free, columns)
+        parts = promoted.parts_that_fit(accumulators, free, shape, self.warps)
         # Of a lone warpgroup ptxas issues the next part before it adds the one before, and spills.
-        if not parts or (parts > 1 and self.warps not in BUDGETS):
+        if parts is None or (parts.count > 1 and self.warps not in BUDGETS):
             raise Unfit(what + f"and {free} registers beside the accumulators do not hold sums of their own")
         return parts
 
@@ -197,7 +196,7 @@ class ProductLoop(FedSteps):
         steps = WarpSteps(loop, [self.carried], self.feeds, 1)
 
         def run(at: Inserter, count: SSAValue, start: SSAValue | None) -> Ends:
-            if self.parts:
+            if self.parts is not None:
                 return steps.promoted(at, count, self._product, self.parts, self.warps, start)
             return steps.overlapped(at, count, self._issue, start)
 
@@ -257,16 +256,18 @@ class ProductLoop(FedSteps):
         return outer.block
 
     def _product(
-        self, at: Inserter, tiles: Sequence[SSAValue], accumulator: SSAValue, first: int | None = None
+        self, at: Inserter, tiles: Sequence[SSAValue], accumulator: SSAValue, first: tuple[int, int] = (0, 0)
     ) -> SSAValue:
-        """Issue the products of a step's tiles, with the columns of B from the first one on."""
+        """Issue the products of a step's tiles, or of a part of them that begins at a row and a column."""
         product = self.product
         assert isinstance(product, DotOp)  # those with factors are no wgmma's
+        whole, part = shape_of(product.result.type), shape_of(accumulator.type)
+        row, column = (None if part[d] == whole[d] else first[d] for d in (0, 1))
         return at.value(
             AsyncDotOp.make(
                 *tiles, accumulator, results=[accumulator.type], atom=self.atom,
                 signedness_a=product.signedness_a, signedness_b=product.signedness_b,
-                fast_acc=product.fast_acc is not None, first_column=first,
+                fast_acc=product.fast_acc is not None, first_row=row, first_column=column,
             ),
             product.location,
         )  # fmt: skip

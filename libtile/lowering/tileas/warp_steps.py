@@ -31,6 +31,7 @@ from libtile.lowering.tileas.feeds import TRANSPOSERS, Feeds
 from libtile.lowering.tileas.made_operands import MAKING
 from libtile.lowering.tileas.maker_layouts import MAKERS
 from libtile.lowering.tileas.materialize import Inserter, array_of
+from libtile.lowering.tileas.promoted import Parts
 from libtile.lowering.tileas.tma_operands import Unfit
 from libtile.support.records import dataclass
 
@@ -48,8 +49,8 @@ Ends = tuple[list[SSAValue], SSAValue | None]
 """The sums behind all steps, and the place behind them; None of steps that nothing comes behind."""
 Issue = Callable[[Inserter, Tiles, Sequence[SSAValue]], list[SSAValue]]
 """Issues the products of a step: of its tiles, added to sums; the sums with all products in flight."""
-IssuePart = Callable[[Inserter, Tiles, SSAValue, int | None], SSAValue]
-"""Issues the products of a part of the columns, from the given one on (None: there is one part)."""
+IssuePart = Callable[[Inserter, Tiles, SSAValue, tuple[int, int]], SSAValue]
+"""Issues the products of a part, which begins at a row and a column."""
 
 
 Turn = Callable[[Inserter, list[SSAValue]], Sequence[SSAValue]]
@@ -126,20 +127,20 @@ class WarpSteps:
         return ends, place
 
     def promoted(
-        self, at: Inserter, count: SSAValue, issue: IssuePart, parts: int, warps: int, start: SSAValue | None = None
+        self, at: Inserter, count: SSAValue, issue: IssuePart, parts: Parts, warps: int, start: SSAValue | None = None
     ) -> Ends:
         """As `overlapped`, of one sum, to whose parts each step adds its products."""
         (number,) = self.sums
         initial = self.loop.iter_args[number]
         nothing = promoted.zeros(at, initial, parts, warps)
-        width, feed = shape_of(nothing.type)[1], self.feeds.read
+        whole, feed = shape_of(initial.type), self.feeds.read
 
         def turn(each: Inserter, given: list[SSAValue]) -> Sequence[SSAValue]:
             place, *sums = given
 
             def read(inside: Inserter, tiles: Tiles) -> Sequence[SSAValue]:
                 done, last = promoted.multiplied(
-                    inside, sums, lambda part: issue(inside, tiles, nothing, width * part if parts > 1 else None)
+                    inside, sums, lambda part: issue(inside, tiles, nothing, parts.first(part, whole))
                 )
                 return [*done, last]
 
@@ -148,8 +149,8 @@ class WarpSteps:
             following = feed.next(each, place)
             return [following, *added, promoted.add(each, sums[-1], products)]
 
-        place, *sums = counted(at, self.loop, 0, count, [start or feed.start(at), *[nothing] * parts], turn)
-        return [promoted.joined(at, sums, initial)], place
+        place, *sums = counted(at, self.loop, 0, count, [start or feed.start(at), *[nothing] * parts.count], turn)
+        return [promoted.joined(at, sums, initial, parts)], place
 
 
 Run = Callable[[Inserter, SSAValue, SSAValue | None], Ends]

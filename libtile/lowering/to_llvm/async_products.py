@@ -73,7 +73,7 @@ def _dot(e: Emitter, op: AsyncDotOp) -> None:
         for step in range(steps):
             k = step * atom.k
             if left is not None:
-                a: Value | list[Value] = left.at(b, row * atoms.ROWS * groups, k)
+                a: Value | list[Value] = left.at(b, integer_of(op.first_row) + row * atoms.ROWS * groups, k)
             else:
                 assert held is not None
                 first = (row * steps + step) * 4
