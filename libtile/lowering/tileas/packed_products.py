@@ -5,7 +5,7 @@ In registers an element of 4 bits takes a byte, and instructions want two in one
 and renamed what came of that, to operands whose bytes are neighbours along k, and an instruction of the target takes
 them so, the product is one of the bytes:
 
-    bytes -> view -> bitcast {packed} -> view -> scaled_dot     =>     bytes -> view -> scaled_dot {packed}
+    bytes -> view -> bitcast {packed} -> view -> scaled_dot     =>     bytes -> scaled_dot {packed}
 """
 
 from __future__ import annotations
@@ -46,7 +46,11 @@ class _Bytes:
     def operand(self, at: Inserter) -> SSAValue:
         """The operand, of bytes."""
         seen = self.shape if self.straight else tuple(reversed(self.shape))
-        value = at.value(ViewOp.make(self.value, results=[_tile(self.value, seen)]))
+        value = self.value
+        while shape_of(value.type) != seen and isinstance(value.owner, ViewOp):
+            value = value.owner.source  # a frontend makes rows of bytes flat to unpack them
+        if shape_of(value.type) != seen:
+            value = at.value(ViewOp.make(value, results=[_tile(value, seen)]))
         if self.straight:
             return value
         return at.value(PermuteOp.make(value, results=[_tile(value, self.shape)], permutation=[1, 0]))
