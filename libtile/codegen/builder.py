@@ -111,6 +111,8 @@ class KernelBuilder:
         """Threads that run what is being emitted: all of the CTA's, or an agent's."""
         self.cta_threads = threads
         self.agent: Agent | None = None
+        self.own: Block | None = None
+        """The block in which an agent is at its own level, in no branch or loop."""
         self.parameters: list[Value] = []
         self._parameter_attributes: list[str] = []
         self._declarations: dict[str, str] = {}
@@ -329,26 +331,34 @@ class KernelBuilder:
     @contextmanager
     def as_agent(self, agent: Agent) -> Iterator[None]:
         """What is emitted inside is run by an agent's warps: threads, warps and barriers are its own."""
-        before = self.agent, self.threads
-        self.agent, self.threads = agent, agent.warps * self.target.warp_size
+        before = self.agent, self.threads, self.own
+        self.agent, self.threads, self.own = agent, agent.warps * self.target.warp_size, None
         yield
-        self.agent, self.threads = before
+        self.agent, self.threads, self.own = before
 
     # -- special values, computed once in the entry block -------------------------------------------------------
 
     def special(self, name: str, make: Callable[[], Value]) -> Value:
         """A value that is computed once, at the head of the kernel (thread ids and what follows from them)."""
+        return self._once(name, make, self._blocks[0])
+
+    def thread_value(self, name: str, make: Callable[[], Value]) -> Value:
+        """As `special`, a value that an agent computes in front of that op of its own which is the first one to need
+        it: what is computed in front of a loop takes a register through all of it."""
+        return self._once(name, make, self.own or self._blocks[0])
+
+    def _once(self, name: str, make: Callable[[], Value], block: Block) -> Value:
+        """A value that is computed once, at the end of a block."""
         key = name, self.agent
         if key not in self._special:
             current, location = self.block, self._location
-            entry = self._blocks[0]
-            tail = entry.lines.pop() if entry.terminated else None
-            was_terminated, entry.terminated = entry.terminated, False
-            self.block, self._location = entry, ""
+            tail = block.lines.pop() if block.terminated else None
+            was_terminated, block.terminated = block.terminated, False
+            self.block, self._location = block, ""
             self._special[key] = make()
             if tail is not None:
-                entry.lines.append(tail)
-            entry.terminated = was_terminated
+                block.lines.append(tail)
+            block.terminated = was_terminated
             self.block, self._location = current, location
         return self._special[key]
 

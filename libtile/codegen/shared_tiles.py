@@ -52,7 +52,7 @@ class Addresses:
         def make() -> Value:
             return b.xor(linear_of_bits(b, b.lane(), lane_bytes), linear_of_bits(b, b.warp(), warp_bytes))
 
-        self.thread = b.special(f"offset {tuple(lane_bytes)} {tuple(warp_bytes)}", make)
+        self.thread = b.thread_value(f"offset {tuple(lane_bytes)} {tuple(warp_bytes)}", make)
         if moved is not None:
             self.thread = b.xor(self.thread, b.mul(moved, integer(I32, element_bytes)))
             self.reach = -1

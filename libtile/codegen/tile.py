@@ -98,7 +98,7 @@ def thread_part(b: KernelBuilder, layout: LinearLayout, out_dim: int) -> Value:
         part = linear_of_bits(b, b.lane(), lane)
         return b.xor(part, linear_of_bits(b, b.warp(), warp))
 
-    return b.special(f"part {tuple(lane)} {tuple(warp)}", make)
+    return b.thread_value(f"part {tuple(lane)} {tuple(warp)}", make)
 
 
 def index(b: KernelBuilder, layout: LinearLayout, register: int, out_dim: int) -> Value:

@@ -75,7 +75,7 @@ def _switch(e: Emitter, op: AgentSwitchOp) -> None:
             if op.registers and number < shared:
                 agents.set_registers(b, op.registers[number], _launched_registers(e))
             with _run_by(e, op.elected[number]):
-                e.emit_block(region.block)
+                e.emit_block(region.block, own=True)
         b.branch(end)
         if number + 1 < len(op.regions):
             b.start(others)

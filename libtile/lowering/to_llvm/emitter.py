@@ -176,10 +176,12 @@ class Emitter:
             if self.is_token(result):
                 self.held.setdefault(result, None)
 
-    def emit_block(self, block: Block) -> Sequence[SSAValue]:
-        """Emit the ops of a block with a terminator; returns the operands of that."""
+    def emit_block(self, block: Block, *, own: bool = False) -> Sequence[SSAValue]:
+        """Emit the ops of a block with a terminator, an agent's own if that is said; returns the operands of that."""
         last = block.last_op
         for op in block.ops:
+            if own:
+                self.b.own = self.b.block
             if op is not last:
                 self.emit(op)
         return last.operands if last is not None else ()
