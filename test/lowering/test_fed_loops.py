@@ -9,6 +9,7 @@ import pytest
 from attention_kernels import attention
 from scaled_kernels import Scaled
 from test_persistent import persistent
+from test_rounded_operands import rounded
 from test_specialized import main_loop, operands, tile_gemm
 from test_specialized_chains import run as run_attention
 
@@ -58,6 +59,57 @@ def test_loops_of_no_steps_give_zeros(text):
     assert not c.any()
 
 
+# -- steps in parts ---------------------------------------------------------------------------------------------------
+
+
+def aligned(text):
+    """With a result that TMA stores."""
+    known = "    %c = assume div_by<16>, %c0 : tile<ptr<f32>>\n    %m = assume"
+    return text.replace("    %m = assume", known, 1).replace("make_tensor_view %c0", "make_tensor_view %c")
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "k", "options", "order"),
+    [
+        (72, 48, 160, {"n": 32, "hints": "occupancy = 5"}, 1),  # ragged edges, a tail along k, and two parts
+        pytest.param(64, 32, 64, {"n": 32, "hints": "occupancy = 8"}, 2, marks=pytest.mark.slow),  # four of one step
+        pytest.param(64, 40, 208, {"n": 32, "transposed": True, "hints": "occupancy = 5"}, 3, marks=pytest.mark.slow),
+    ],
+)
+def test_tiles_of_which_too_few_stages_fit_come_in_parts(m, n, k, options, order):
+    text = aligned(tile_gemm(m=64, **options))
+    made, said = parted(text)
+    parts = 2 if "5" in options["hints"] else 4
+    assert (
+        said is None and made.count("tiled_tma_load") == 2 * parts and f"(!nv_tileas.buffer<64x{64 // parts}x" in made
+    )
+    a, b, c, wanted = operands(m, n, k, options.get("transposed", False))
+    run(text, [a, b, c, m, n, k], (-(-m // 64), -(-n // 32), 1), block_order=order)
+    np.testing.assert_allclose(c, wanted, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("n", "hints", "buffers"),
+    [(64, "occupancy = 8", 1), pytest.param(128, "occupancy = 5", 2, marks=pytest.mark.slow)],
+)
+def test_results_that_stages_do_not_hold_are_stored_in_parts(n, hints, buffers):
+    """Through one buffer part by part, or through two that take turns."""
+    text = aligned(tile_gemm(m=64, n=n, k=16, hints=hints))
+    made = parted(text)[0]
+    assert made.count("async.tiled_tma_store") == n // 32 and made.count("alloc_tensor") == buffers
+    a, b, c, wanted = operands(72, n + 16, 48)
+    run(text, [a, b, c, 72, n + 16, 48], (2, 2, 1), block_order=1)
+    np.testing.assert_allclose(c, wanted, atol=1e-3)
+
+
+def test_code_of_products_whose_steps_come_in_parts():
+    """f32 rounded to tf32 by TMA, whose tiles of a step take all shared memory: nothing is converted or spilled."""
+    made = libtile.compile(libtile.parse(aligned(rounded(128, 256, 64))), gpu_name="sm_120")
+    assert made.kernels["gemm"].spills == 0 and "cvt.rna.tf32" not in made.ptx
+    loop = main_loop(made.cubin, "HMMA")
+    assert len(loop) <= 350 and sum("HMMA" in line for line in loop) == 256
+
+
 # -- loops over tiles -------------------------------------------------------------------------------------------------
 
 
@@ -81,6 +133,13 @@ def test_a_producer_goes_through_the_tiles_of_a_persistent_kernel(m, n, k, block
     inner, said = parted(text)
     assert said is None and inner.count("async.tiled_tma_load") == 2
     run_persistent(text, m, n, k, blocks, 1)
+
+
+def test_tiles_of_a_persistent_kernel_come_in_parts():
+    text = aligned(persistent(hints="occupancy = 3"))
+    inner, said = parted(text)
+    assert said is None and inner.count("async.tiled_tma_load") == 4 and inner.count("async.tiled_tma_store") == 2
+    run_persistent(text, 64, 128, 80, 1, 1)
 
 
 @pytest.mark.slow
@@ -245,6 +304,11 @@ def test_operands_of_4_bits_with_factors_are_multiplied_as_bytes(options, sizes)
     grid = -(-sizes[0] // kernel.m), -(-sizes[1] // kernel.n), 1
     run(kernel.text, args, grid, block_order=1)
     np.testing.assert_array_equal(args[4], wanted)
+
+
+def test_operands_that_a_frontend_makes_flat_are_read_slice_by_slice():
+    made, why = parted(Scaled(**PACKED, k=256).text)
+    assert why is None and made.count("nv_tileas.scaled_dot") == 2 and "tile<16384xi8" not in made
 
 
 def test_packed_operands_mean_the_same_in_every_dialect():

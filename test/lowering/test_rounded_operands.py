@@ -41,13 +41,14 @@ def as_truncated(values: np.ndarray) -> np.ndarray:
 
 
 def run(
-    text: str, m: int, n: int, k: int, tile: tuple[int, int], order=None, *, transposed=True, truncates=False
-) -> None:
+    text: str, m: int, n: int, k: int, tile: tuple[int, int], order=None, *, transposed=True, truncates=False,
+    gpu_name="sm_90",
+) -> None:  # fmt: skip
     a, b, c, *rest = arguments(m, n, k)
     given = [a, b if transposed else np.ascontiguousarray(b.T), c, *rest]
     libtile.run(
         libtile.parse(text), "gemm", grid=(-(-m // tile[0]), -(-n // tile[1]), 1), args=given, backend="simulator",
-        gpu_name="sm_90", check="full", block_order=order,
+        gpu_name=gpu_name, check="full", block_order=order,
     )  # fmt: skip
     ways = (as_truncated, as_tf32) if truncates else (as_tf32, as_truncated)
     wanted, other = (how(a).astype(np.float64) @ how(b).astype(np.float64).T for how in ways)
@@ -63,6 +64,14 @@ def test_f32_is_rounded_by_tma(m, n):
     assert reason is None and "mma_atom<wgmma, 64x" in made
     assert re.search(r"make_tiled_tma_desc .*tma_internal_type = !?\S*tf32", made) and "fp_to_fp" not in made
     run(rounded(m, n), m + 16, n + 16, 80, (m, n), order=1)
+
+
+@pytest.mark.parametrize("transposed", [True, pytest.param(False, marks=pytest.mark.slow)])
+def test_f32_is_rounded_by_tma_for_products_of_registers(transposed):
+    text = rounded(64, 32, transposed=transposed)
+    made = libtile.compile(libtile.parse(text), gpu_name="sm_120", launch_abi="simt", emit="tileas").tileas
+    assert re.search(r"make_tiled_tma_desc .*tma_internal_type = !?\S*tf32", made) and "fp_to_fp" not in made
+    run(text, 80, 48, 80, (64, 32), 1, transposed=transposed, gpu_name="sm_120")
 
 
 @pytest.mark.slow

@@ -6,6 +6,8 @@ depth of an instruction; each reads its part of the buffers where it is, so that
 
     %a0 = copy %stage_a {offsets = [0, 0]}      %b0 = copy %stage_b {offsets = [0, 0]}      %d0 = dot %a0, %b0, %c
     %a1 = copy %stage_a {offsets = [0, 16]}     %b1 = copy %stage_b {offsets = [16, 0]}     %d1 = dot %a1, %b1, %d0
+
+Stages may hold a part of a step's tiles each, whose slices are then those of a part of k.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from xdsl.dialects.builtin import DenseArrayBase, TensorType, i64
 from xdsl.ir import Operation, SSAValue
 
 from libtile.atoms import mma_block_scale
+from libtile.dialects.nv_tileaa.pointers import FpToFpOp
 from libtile.dialects.nv_tileaa.shapes import ExpandDimsOp, PermuteOp, ViewOp, integers_of
 from libtile.dialects.nv_tileas.products import DotOp, ScaledDotOp
 from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp, CopyOp, ExtractSliceOp
@@ -23,6 +26,7 @@ from libtile.ir.operands import source_of
 from libtile.ir.tile_form import erase, shape_of
 from libtile.layouts import LinearLayout, parts
 from libtile.lowering.tileas.materialize import Inserter
+from libtile.lowering.tileas.operand_paths import rounds_to_tf32
 from libtile.lowering.to_tileas import shape_layouts as layouts
 from libtile.lowering.to_tileas.types import layout_of, with_layout
 from libtile.support.records import dataclass
@@ -42,12 +46,37 @@ class Slices:
         """Of a slice: that of an instruction, or, as factors come in words, of a few with factors."""
         return _depth(self.product)
 
-    def make(self, at: Inserter, buffers: Mapping[SSAValue, SSAValue]) -> SSAValue:
-        """The products of all slices, which read the buffers of the loads' tiles; the result of the last one."""
-        product = self.product
-        result = product.c
-        for first in range(0, shape_of(product.a.type)[-1], self.depth):
-            operands = [self._operand(at, side, first, buffers) for side in (0, 1)]
+    @property
+    def whole_depth(self) -> int:
+        return shape_of(self.product.a.type)[-1]
+
+    def operand(self, loaded: SSAValue) -> SSAValue:
+        """The operand that a load's tile becomes. If that is rounded on its way to tf32, who copies it does that."""
+        return self._path_from(loaded)[1]
+
+    def _path_from(self, loaded: SSAValue) -> tuple[int, SSAValue, list[Operation]]:
+        """The side of an operand, the operand, and the ops that bring it from a load's tile."""
+        sides = zip((0, 1), (self.product.a, self.product.b), self.paths)
+        return next((n, v, ops) for n, v, ops in sides if ops is not None and _source_of(v, ops) is loaded)
+
+    def depth_dim(self, loaded: SSAValue) -> int:
+        """The dimension of a load's tile along which slices lie one behind the other."""
+        side, value, path = self._path_from(loaded)
+        shape, layout = shape_of(value.type), layout_of(value)
+        dim = len(shape) - 1 - side
+        for op in _renaming(path):
+            shape, layout, dim = _source(op, shape, layout, dim)
+        return dim
+
+    def make(
+        self, at: Inserter, buffers: Mapping[SSAValue, SSAValue], given_sum: SSAValue, part: int, parts: int
+    ) -> SSAValue:
+        """The products of a part of all slices, which read the buffers of that part of the loads' tiles, added to a
+        sum; the result of the last one."""
+        product, size = self.product, self.whole_depth // parts
+        result = given_sum
+        for first in range(part * size, (part + 1) * size, self.depth):
+            operands = [self._operand(at, side, first, part * size, buffers) for side in (0, 1)]
             given = [*operands, result, *(self._factors(at, side, first) for side in range(len(_factors_of(product))))]
             made = type(product).make(*given, results=[product.result.type], location=product.location)
             made.properties.update(product.properties)
@@ -74,7 +103,10 @@ class Slices:
             ExtractSliceOp.make(value, (), results=[type_], offsets=_corner(rank, dim, first * blocks // depth))
         )
 
-    def _operand(self, at: Inserter, side: int, first: int, buffers: Mapping[SSAValue, SSAValue]) -> SSAValue:
+    def _operand(
+        self, at: Inserter, side: int, first: int, start: int, buffers: Mapping[SSAValue, SSAValue]
+    ) -> SSAValue:
+        """The operand of a slice that begins at an element along k, from buffers that begin at another one."""
         value, path = (self.product.a, self.product.b)[side], self.paths[side]
         rank = len(shape_of(value.type))
         dim = rank - 1 - side
@@ -83,15 +115,14 @@ class Slices:
         if path is None:
             type_ = _tile(value, shape, layout)
             return at.value(ExtractSliceOp.make(value, (), results=[type_], offsets=_corner(rank, dim, first)))
-        renaming = [op for op in path if not isinstance(op, ConvertLayoutOp)]
-        types = []
+        renaming, types = _renaming(path), []
         for op in renaming:
-            types.append(_tile(op.results[0], shape, layout))
+            types.append(_tile(value, shape, layout))
             shape, layout, dim = _source(op, shape, layout, dim)
-        loaded = source_of(path[-1]) if path else value
+        loaded = _source_of(value, path)
         made = at.value(
             CopyOp.make(
-                buffers[loaded], results=[_tile(loaded, shape, layout)], offsets=_corner(len(shape), dim, first)
+                buffers[loaded], results=[_tile(value, shape, layout)], offsets=_corner(len(shape), dim, first - start)
             )
         )
         for op, type_ in zip(reversed(renaming), reversed(types)):
@@ -111,7 +142,7 @@ def slices_of(product: Operation, loaded: Sequence[SSAValue]) -> Slices | None:
         return None
     found = Slices(product, (_path(product.a, loaded), _path(product.b, loaded)))
     paths = [(path, value) for path, value in zip(found.paths, (product.a, product.b)) if path is not None]
-    reached = [source_of(path[-1]) if path else value for path, value in paths]
+    reached = [_source_of(value, path) for path, value in paths]
     if set(reached) != set(loaded) or len(reached) != len(loaded) or shape_of(product.a.type)[-1] <= found.depth:
         return None
     for side, value in enumerate((product.a, product.b)):
@@ -137,17 +168,31 @@ def _depth(product: DotOp | ScaledDotOp) -> int:
 
 
 def _path(value: SSAValue, loaded: Sequence[SSAValue]) -> list[Operation] | None:
-    """The ops that only rename what a load gives, or convert it; None for another operand."""
+    """The ops that only rename what a load gives, or convert it, or round it to tf32; None for another operand."""
     found: list[Operation] = []
     while value not in loaded:
         op = value.owner
-        if not isinstance(op, ConvertLayoutOp | PermuteOp | ViewOp | ExpandDimsOp) or not value.has_one_use():
+        if not value.has_one_use():
+            return None
+        if not isinstance(op, ConvertLayoutOp | PermuteOp | ViewOp | ExpandDimsOp | FpToFpOp):
+            return None
+        if isinstance(op, FpToFpOp) and not rounds_to_tf32(op):
             return None
         if isinstance(op, ViewOp) and _wide(op.source) != _wide(op.result):
             return None
         found.append(op)
         value = op.source
     return found if value.has_one_use() else None
+
+
+def _source_of(value: SSAValue, path: Sequence[Operation]) -> SSAValue:
+    """The load's tile that a path leads from."""
+    return source_of(path[-1]) if path else value
+
+
+def _renaming(path: Sequence[Operation]) -> list[Operation]:
+    """Those of a path's ops that rename dimensions."""
+    return [op for op in path if not isinstance(op, ConvertLayoutOp | FpToFpOp)]
 
 
 def _wide(value: SSAValue) -> list[int]:

@@ -60,7 +60,9 @@ LONE_PRODUCER = 1
 OTHER_REGISTERS = 64
 """Of a thread, beside the tiles that live through an iteration: fragments that are read, and addresses."""
 ENOUGH_STAGES = 2
-"""Stages that are worth more than exchanges in few large pieces."""
+"""Stages that are worth more than exchanges in few large pieces, and than tiles that come as a whole."""
+PARTS = (1, 2, 4)
+"""Into how many parts, one behind the other along k, the tiles of a step may be cut."""
 ALIGNMENT = 1024
 """Of tiles in shared memory: where the pattern of a swizzle begins again."""
 
@@ -84,10 +86,9 @@ class FedKernel:
         fewest = 1 if len(self.loops) > 1 else 2
         if any(loop.turns is not None and loop.turns < fewest for loop in self.loops):
             raise Unfit("its loop has fewer than two turns" if fewest > 1 else "one of its loops has no turn")
-        self.pipelines = self._share_stages()
         self.shared = self._needed_by_all()
         self.budget = self._budget()
-        self._set_stages(most)
+        self.pipelines = self._set_stages(most)
 
     # -- what fits --------------------------------------------------------------------------------------------------
 
@@ -131,6 +132,7 @@ class FedKernel:
                 else:
                     ring.stages = same
                 ring.stages.loads += ring.loads
+                ring.stages.parts = max(ring.stages.parts, ring.parts)
                 known = ring.stages.turns, loop.turns
                 ring.stages.turns = None if None in known else sum(filter(None, known))
                 taken.append(ring.stages)
@@ -199,53 +201,79 @@ class FedKernel:
 
     @property
     def _loaded(self) -> set[Operation]:
-        return {load for stages in self.pipelines for load in stages.loads}
+        return {load for loop in self.loops for ring in loop.rings for load in ring.loads}
 
-    def _set_stages(self, most: int) -> None:
-        """As many stages for each pipeline as there is room for, and as hints of the loads' latency ask for."""
+    @property
+    def _gone(self) -> set[Operation]:
+        """Conversions on the way from loads, in place of which tiles are read from stages."""
+        return {op for load in self._loaded for value in load.results[:1] for op in conversions(value)}
+
+    def _set_stages(self, most: int) -> list[Stages]:
+        """The pipelines, each with as many stages as there is room for, and as hints of the loads' latency ask for:
+        of the tiles of a step, or of parts of them where too few of these fit."""
+        found: list[tuple[int, int]] = []
+        for parts in PARTS:
+            pipelines = self._parted(parts)
+            count = self._stages(pipelines, most)
+            found.append((parts, count))
+            if count >= ENOUGH_STAGES:
+                break
+        enough = ENOUGH_STAGES if self.outer is not None else 1
+        parts, stages = next(((n, count) for n, count in reversed(found) if count >= enough), (1, 0))
+        pipelines = self._parted(parts)
+        if not stages and self.outer is not None:
+            what = f"{ENOUGH_STAGES} stages of {self._bytes(pipelines, 1, most)} bytes"
+            raise Unfit(f"{what} do not fit shared memory beside what the loop around its loop stores")
+        if not stages:
+            each = self._bytes(pipelines, 1, most)
+            raise Unfit(f"a stage of {each} bytes does not fit the shared memory that is free")
+        for pipeline in pipelines:
+            pipeline.stages = self._wanted(pipeline, stages, most)
+        return pipelines
+
+    def _parted(self, parts: int) -> list[Stages]:
+        """The pipelines if the tiles of a step come in so many parts where they can."""
+        for loop in self.loops:
+            loop.part(parts)
+        return self._share_stages()
+
+    def _stages(self, pipelines: Sequence[Stages], most: int) -> int:
+        """Stages that there is room for."""
         limit, stages, piece = block_bytes(self.gpu, self.spec), 0, PIECE_BYTES
         if self.outer is not None:
-            stages = self._stages_beside(self.outer, limit, most)
-        else:
-            while stages < ENOUGH_STAGES and piece >= PIECE_BYTES // 16:
-                stages = max(stages, self._stages_in(limit - self._exchanged(piece), most))
-                piece //= 2
-        if not stages:
-            each = self._bytes(1, most)
-            raise Unfit(f"a stage of {each} bytes does not fit the shared memory that is free")
-        for pipeline in self.pipelines:
-            pipeline.stages = self._wanted(pipeline, stages, most)
-
-    def _stages_beside(self, outer: scf.ForOp, limit: int, most: int) -> int:
-        """Stages that there are room for beside what a loop over tiles stores or exchanges, which never drains them.
-        Unfit where there are too few."""
-        gone = {op for load in self._loaded for v in load.results[:1] for op in conversions(v)}
-        kept = staging.kept_beside(self.function, outer.body.block, gone, MAX_BOX)
-        exchanges = Exchanges(self.function)
-        kept += [exchanges.bytes(self._loaded, (), PIECE_BYTES // n) for n in (1, 2, 4, 8, 16)]
-        found = (self._stages_in(limit - n, most) for n in kept)
-        stages = next((n for n in found if n >= ENOUGH_STAGES), 0)
-        if not stages:
-            what = f"{ENOUGH_STAGES} stages of {self._bytes(1, most)} bytes"
-            raise Unfit(f"{what} do not fit shared memory beside what the loop around its loop stores")
+            return self._stages_beside(self.outer, pipelines, limit, most)
+        while stages < ENOUGH_STAGES and piece >= PIECE_BYTES // 16:
+            stages = max(stages, self._stages_in(pipelines, limit - self._exchanged(piece), most))
+            piece //= 2
         return stages
+
+    def _stages_beside(self, outer: scf.ForOp, pipelines: Sequence[Stages], limit: int, most: int) -> int:
+        """Stages that there is room for beside what a loop over tiles stores or exchanges, which never drains them;
+        0 where there are too few."""
+        kept = staging.kept_beside(self.function, outer.body.block, self._gone, MAX_BOX)
+        exchanges = Exchanges(self.function, self._gone)
+        kept += [exchanges.bytes(self._loaded, (), PIECE_BYTES // n) for n in (1, 2, 4, 8, 16)]
+        found = (self._stages_in(pipelines, limit - n, most) for n in kept)
+        enough = max(pipeline.parts for pipeline in pipelines) + 1
+        return next((n for n in found if n >= max(enough, ENOUGH_STAGES)), 0)
 
     @staticmethod
     def _wanted(pipeline: Stages, stages: int, most: int) -> int:
         wanted = max(stages_wanted(load, most) for load in pipeline.loads)
-        return min(stages, wanted, pipeline.turns or most)
+        return min(stages, wanted * pipeline.parts, (pipeline.turns or most) * pipeline.parts)
 
-    def _bytes(self, stages: int, most: int) -> int:
-        return rings_bytes((p.staged(self._wanted(p, stages, most)) for p in self.pipelines), ALIGNMENT)
+    def _bytes(self, pipelines: Sequence[Stages], stages: int, most: int) -> int:
+        return rings_bytes((p.staged(self._wanted(p, stages, most)) for p in pipelines), ALIGNMENT)
 
-    def _stages_in(self, free: int, most: int) -> int:
-        return next((n for n in range(most, 0, -1) if self._bytes(n, most) <= free), 0)
+    def _stages_in(self, pipelines: Sequence[Stages], free: int, most: int) -> int:
+        return next((n for n in range(most, 0, -1) if self._bytes(pipelines, n, most) <= free), 0)
 
     def _exchanged(self, most: int) -> int:
         """Bytes for exchanges between the kernel's warps while copies come in: those behind the last loop take the
         place of the stages."""
         behind = {op for later in _behind(self.loops[-1].loop) for op in walk(later)}
-        return Exchanges(self.function, behind).bytes(self._loaded, (), most)
+        found = Exchanges(self.function, behind | self._gone)
+        return found.bytes(self._loaded, (), most) if found.are_any else 0
 
     # -- the new code -----------------------------------------------------------------------------------------------
 
@@ -254,7 +282,7 @@ class FedKernel:
         first, block = self.loops[0].loop, self.function.body.block
         for loop in self.loops:
             for ring in loop.rings:
-                for load in ring.loads:
+                for load in ring.loads if ring.slices is None else ():
                     raise_conversions(load.value)
         start = first if self.outer is None else self.outer
         for op in [op for op in _behind(start) if op in self.shared]:  # what later loops need

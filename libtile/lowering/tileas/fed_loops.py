@@ -11,12 +11,13 @@ for them changes:
                            releases the stage behind the product
       producer             one thread goes through the loop again, and copies the tiles of each step by TMA
 
-Tiles that one product is the first to use share the stages of a pipeline.
+Tiles that one product is the first to use share the stages of a pipeline. Where too few stages of whole tiles fit, a
+product that is cut along k (`depth_slices`) takes its step's tiles in parts, each from a stage of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
@@ -41,30 +42,33 @@ from libtile.dialects.nv_tileas.products import DotOp, ScaledDotOp
 from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp, CopyOp
 from libtile.dialects.nv_tileas.types import (
     MBARRIER,
+    BufferType,
     ConsumerTokenType,
     PipelineIteratorType,
     PipelineType,
     ProducerTokenType,
 )
-from libtile.ir.tile_form import erase
+from libtile.ir.tile_form import element_of, erase
 from libtile.layouts import WARP, LinearLayout
+from libtile.layouts.parts import part_layout
 from libtile.lowering.tileas import nests
 from libtile.lowering.tileas.ahead import computed_ahead
 from libtile.lowering.tileas.cleanup import is_pure
 from libtile.lowering.tileas.counted_loops import known_trips
-from libtile.lowering.tileas.depth_slices import slices_of
+from libtile.lowering.tileas.depth_slices import Slices, slices_of
 from libtile.lowering.tileas.materialize import Inserter, carry_more, read_types, take_over
 from libtile.lowering.tileas.nests import Needed
 from libtile.lowering.tileas.schedule import (
     RENAMING,
     Load,
 )
-from libtile.lowering.tileas.tma_operands import TmaOperand, Unfit, check_token, tma_tile
+from libtile.lowering.tileas.tma_operands import TmaOperand, check_token, tma_tile
+from libtile.lowering.tileas.tma_tiles import Parted, Unfit
 from libtile.lowering.to_tileas.demands import source_layout
 from libtile.lowering.to_tileas.elementwise import is_elementwise
 from libtile.lowering.to_tileas.types import layout_of
 from libtile.numerics.elements import STORAGE_BYTES
-from libtile.support.records import dataclass
+from libtile.support.records import dataclass, replace
 from libtile.targets import Target
 
 PRODUCTS = (DotOp, ScaledDotOp)
@@ -80,6 +84,8 @@ class Stages:
     loads: list[TiledLoadOp]
     turns: int | None = 0
     """Of all loops that share it, if that is known: more stages have no use."""
+    parts: int = 1
+    """Stages that the tiles of a step take."""
     stages: int = 1
     pipe: SSAValue | None = None
 
@@ -99,14 +105,19 @@ class Stages:
 
 @dataclass(eq=False)
 class Ring:
-    """The tiles of a loop that TMA copies to the stages of one pipeline."""
+    """The tiles of a loop that TMA copies to the stages of one pipeline, in one part or several."""
 
+    loads: list[TiledLoadOp]
+    slices: Slices | None
+    """How their only product is cut, if it is."""
     tiles: list[TmaOperand]
     stages: Stages
+    place: SSAValue | None = None
+    """Where the next stage is read in a step, while that is made."""
 
     @property
-    def loads(self) -> list[TiledLoadOp]:
-        return [t.load for t in self.tiles]
+    def parts(self) -> int:
+        return self.stages.parts
 
     @property
     def types(self) -> list[Attribute]:
@@ -127,13 +138,13 @@ class FedLoop:
         self.function, self.gpu, self.loop, self.outer = function, gpu, loop, outer
         self.body = loop.body.block
         self.turns = known_trips(loop)
-        tiles = [self._tile(load) for load in loads]
+        rings = self._by_product(loads)
         ahead = computed_ahead(loads, self.body, loads=True)
         if ahead is None:
             raise Unfit("an address depends on what the loop computes")
         self.ahead = ahead
         self.each = self._for_each_tile(loads)
-        self.rings = self._rings(tiles)
+        self.rings = [self._ring(held, slices, 1) for held, slices in rings]
 
     # -- what fits --------------------------------------------------------------------------------------------------
 
@@ -144,32 +155,57 @@ class FedLoop:
         users = [*self.ahead.ops, *self.ahead.updates, *loads]
         return nests.needed(self.outer, self.loop, users, [self.loop.iter_args[n] for n in self.ahead.carried])
 
-    def _tile(self, load: TiledLoadOp) -> TmaOperand:
+    def part(self, parts: int) -> None:
+        """Have the tiles of a step in so many parts, where their product is cut and they can be."""
+        for number, ring in enumerate(self.rings):
+            slices = ring.slices
+            count = parts if slices is not None and slices.whole_depth % (parts * slices.depth) == 0 else 1
+            try:
+                self.rings[number] = self._ring(ring.loads, slices, count)
+            except Unfit:
+                self.rings[number] = self._ring(ring.loads, slices, 1)
+
+    def _ring(self, loads: list[TiledLoadOp], slices: Slices | None, parts: int) -> Ring:
+        tiles = [self._tile(load, slices, parts) for load in loads]
+        return Ring(loads, slices, tiles, Stages([t.type for t in tiles], [], parts=parts))
+
+    def _tile(self, load: TiledLoadOp, slices: Slices | None, parts: int) -> TmaOperand:
         what = name(load)
-        tile = tma_tile(self.function, what, load)
+        parted = Parted(slices.depth_dim(load.value), parts) if slices is not None and parts > 1 else None
+        tile = tma_tile(self.function, what, load, parted=parted)
         check_token(load)
+        if slices is not None:
+            element = element_of(slices.operand(load.value).type)  # which TMA rounds f32 to, if it is tf32
+            tile = replace(tile, type=BufferType(tile.type.shape, element, tile.type.space, tile.type.layout))
         assert tile.type.layout is not None
         size = STORAGE_BYTES[NUMBER_NAMES[tile.type.element_type]]
         for layout in _wanted(load.value):
             warp_bits = len(layout.basis(WARP))
+            read = part_layout(layout, tile.type.shape)
             found = accesses(
-                reduced(layout, warp_bits), tile.type.layout.layout, size, self.gpu.has("ldmatrix"), storing=False
+                reduced(read, warp_bits), tile.type.layout.layout, size, self.gpu.has("ldmatrix"), storing=False
             )
             if found.conflicts:
                 raise Unfit(what + "would be read with bank conflicts from shared memory as TMA writes it")
         return tile
 
-    def _rings(self, tiles: Sequence[TmaOperand]) -> list[Ring]:
-        """Tiles by the first product that uses them, in the order of these."""
+    def _by_product(self, loads: Sequence[TiledLoadOp]) -> list[tuple[list[TiledLoadOp], Slices | None]]:
+        """Loads by the first product that uses them, in the order of these, and how that is cut if it is the only
+        one."""
         places = {op: number for number, op in enumerate(self.body.ops)}
-        found: dict[Operation, list[TmaOperand]] = {}
-        for tile in tiles:
-            users = list(self._users(tile.load.value))
+        found: dict[Operation, list[TiledLoadOp]] = {}
+        for load in loads:
+            users = list(self._users(load.value))
             if not users:
-                raise Unfit(name(tile.load) + "is used by no product of its loop")
-            found.setdefault(min(users, key=lambda op: places[op]), []).append(tile)
+                raise Unfit(name(load) + "is used by no product of its loop")
+            found.setdefault(min(users, key=lambda op: places[op]), []).append(load)
         held = [found[op] for op in sorted(found, key=lambda op: places[op])]
-        return [Ring(tiles, Stages([t.type for t in tiles], [])) for tiles in held]
+        return [(of, self._slices([load.value for load in of])) for of in held]
+
+    def _slices(self, values: Sequence[SSAValue]) -> Slices | None:
+        """How the product of loaded tiles is cut; None where it is not, or there are several."""
+        products = {op for value in values for op in self._users(value)}
+        return slices_of(products.pop(), values) if len(products) == 1 else None
 
     def _users(self, value: SSAValue) -> Iterator[Operation]:
         """The ops of the body in which the products are that use a tile, or what it only becomes on its way there."""
@@ -217,19 +253,22 @@ class FedLoop:
         values: Values = {**given, self.body.args[0]: body.args[0]}
         values |= {self.body.args[1 + n]: a for n, a in zip(self.ahead.carried, body.args[1 + len(starts) :])}
         inner.clone(self.ahead.ops, values)
-        number, following = 0, []
+        number, following = 0, list[SSAValue]()
         for ring, place in zip(self.rings, body.args[1:]):
+            reached: SSAValue = place
             ready = ProducerTokenType(ring.types)
-            token = inner.value(ProducerAcquireOp.make(ring.stages.pipe, place, results=[ready]))
-            stage = Block(arg_types=ring.types)
-            copies = Inserter(stage, None, loop.location)
-            for tile, buffer in zip(ring.tiles, stage.args):
-                tile.copy(copies, first + number, descriptors[number], buffer, values)
-                number += 1
-            copies.add(PipelineYieldOp.make())
-            token = inner.value(ProducerWriteOp.make(token, place, results=[ready, []], regions=[Region(stage)]))
-            inner.add(ProducerCommitOp.make(token))
-            following.append(ring.stages.next(inner, place))
+            for part in range(ring.parts):
+                token = inner.value(ProducerAcquireOp.make(ring.stages.pipe, reached, results=[ready]))
+                stage = Block(arg_types=ring.types)
+                copies = Inserter(stage, None, loop.location)
+                for n, (tile, buffer) in enumerate(zip(ring.tiles, stage.args), number):
+                    tile.copy(copies, first + n, descriptors[n], buffer, values, part)
+                copies.add(PipelineYieldOp.make())
+                written = ProducerWriteOp.make(token, reached, results=[ready, []], regions=[Region(stage)])
+                inner.add(ProducerCommitOp.make(inner.value(written)))
+                reached = ring.stages.next(inner, reached)
+            number += len(ring.tiles)
+            following.append(reached)
         inner.clone([op for op in self.ahead.updates if op not in self.ahead.ops], values)
         last = self.body.last_op
         assert last is not None
@@ -247,50 +286,70 @@ class FedLoop:
             users = {self._of_body(u.operation): None for value in values for u in value.uses}
             products = {op: None for value in values for op in self._users(value)}
             last = [op for op in self.body.ops if op in products][-1]
-            slices = slices_of(last, values) if len(products) == 1 else None
-            first = last if slices is not None else next(op for op in self.body.ops if op in users)
-            place = self.body.insert_arg(ring.stages.place, len(self.body.args))
+            first = last if ring.slices is not None else next(op for op in self.body.ops if op in users)
+            ring.place = self.body.insert_arg(ring.stages.place, len(self.body.args))
             at = Inserter(self.body, first, ring.loads[0].location)
             for load in ring.loads:
                 if (given := load.result_token) is not None:
                     # The copy has ended before its product does: what is ordered behind it is.
                     given.replace_all_uses_with(at.value(CreateMemTokenOp.make(results=[given.type])))
-            held = ConsumerTokenType(ring.types)
-            token = at.value(ConsumerWaitOp.make(ring.stages.pipe, place, results=[held]))
-            stage = Block(arg_types=ring.types)
-            inside = Inserter(stage, None, at.location)
-            buffers: Values = dict(zip(values, stage.args))
-            if slices is not None:
-                read, types = [slices.make(inside, buffers)], [slices.product.result.type]
+            if ring.slices is None:
+                self._read_whole(ring, at, last)
             else:
-                wanted = [(load, type_) for load in ring.loads for type_ in read_types(load)]
-                types = [type_ for _, type_ in wanted]
-                read = [
-                    inside.value(CopyOp.make(buffers[load.value], results=[type_]), load.location)
-                    for load, type_ in wanted
-                ]
-            inside.add(PipelineYieldOp.make(read))
-            done = at.add(ConsumerReadOp.make(token, place, results=[held, types], regions=[Region(stage)]))
-            location = last.location if isinstance(last, PRODUCTS) else self.loop.location
-            Inserter(self.body, last.next_op, location).add(ConsumerReleaseOp.make(done.results[0]))
-            if slices is not None:
-                slices.product.result.replace_all_uses_with(done.results[1])
-                slices.erase()
-            else:
-                for load in ring.loads:
-                    take_over(load, {t: v for (of, t), v in zip(wanted, done.results[1:]) if of is load})
+                self._read_slices(ring, ring.slices, at)
             for load in ring.loads:
                 erase(load)
 
+    def _read_whole(self, ring: Ring, at: Inserter, last: Operation) -> None:
+        """A turn that reads the tiles of a ring as a whole, whose stage is released behind the last of their
+        products."""
+        wanted = [(load, type_) for load in ring.loads for type_ in read_types(load)]
+
+        def read(inside: Inserter, buffers: Values) -> list[SSAValue]:
+            return [
+                inside.value(CopyOp.make(buffers[load.value], results=[type_]), load.location) for load, type_ in wanted
+            ]
+
+        location = last.location if isinstance(last, PRODUCTS) else self.loop.location
+        given = self._turn(ring, at, Inserter(self.body, last.next_op, location), [type_ for _, type_ in wanted], read)
+        for load in ring.loads:
+            take_over(load, {t: v for (of, t), v in zip(wanted, given) if of is load})
+
+    def _read_slices(self, ring: Ring, slices: Slices, at: Inserter) -> None:
+        """A turn for each part of a product, in place of that."""
+        product, result = slices.product, slices.product.c
+        behind = Inserter(self.body, product.next_op, product.location)
+        for part in range(ring.parts):
+
+            def read(inside: Inserter, buffers: Values, part: int = part, given: SSAValue = result) -> list[SSAValue]:
+                return [slices.make(inside, buffers, given, part, ring.parts)]
+
+            (result,) = self._turn(ring, at, behind, [product.result.type], read)
+            at = behind
+        product.result.replace_all_uses_with(result)
+        slices.erase()
+
+    def _turn(
+        self, ring: Ring, at: Inserter, behind: Inserter, types: Sequence[Attribute],
+        read: Callable[[Inserter, Values], Sequence[SSAValue]],
+    ) -> Sequence[SSAValue]:  # fmt: skip
+        """Wait for a stage, what `read` makes of the buffers that stand for loads' tiles, and release it behind that;
+        what was made."""
+        held, stage = ConsumerTokenType(ring.types), Block(arg_types=ring.types)
+        assert ring.place is not None
+        token = at.value(ConsumerWaitOp.make(ring.stages.pipe, ring.place, results=[held]))
+        inside = Inserter(stage, None, at.location)
+        inside.add(PipelineYieldOp.make(read(inside, dict(zip((load.value for load in ring.loads), stage.args)))))
+        done = at.add(ConsumerReadOp.make(token, ring.place, results=[held, types], regions=[Region(stage)]))
+        behind.add(ConsumerReleaseOp.make(done.results[0]))
+        ring.place = ring.stages.next(behind, ring.place)
+        return done.results[1:]
+
     def rebuild(self, places: Places) -> None:
         """The loop again, which carries where it reads as well, from places on, which it moves on."""
-        old, body, stages = self.loop, self.body, [ring.stages for ring in self.rings]
-        last = body.last_op
-        assert last is not None
-        ends = Inserter(body, last, old.location)
-        arguments = body.args[len(body.args) - len(stages) :]
-        following = [of.next(ends, place) for of, place in zip(stages, arguments)]
-        made = carry_more(old, [places[of] for of in stages], following)
+        stages = [ring.stages for ring in self.rings]
+        following = [ring.place for ring in self.rings if ring.place is not None]
+        made = carry_more(self.loop, [places[of] for of in stages], following)
         places.update(zip(stages, made.results[len(made.results) - len(stages) :]))
 
 

@@ -45,17 +45,17 @@ class FreeStages:
             if isinstance(op, CreatePipelineOp) and DRAINED in op.attributes
         }
 
-    def take(self, op: Operation, size: int) -> CreatePipelineOp | None:
-        """A pipeline with room for so many bytes, whose stages are free at an op of an agent's block: the fullest one.
-        None where there is none."""
+    def take(self, op: Operation, size: int, buffers: int = 1) -> CreatePipelineOp | None:
+        """A pipeline with room for buffers of so many bytes each, whose stages are free at an op of an agent's block:
+        the fullest one. None where there is none."""
         block = op.parent
         if block is None or not _is_behind_turns(op, block):
             return None
-        fit = [p for p, left in self.left.items() if room_within(p, size) <= left and _is_over(p, op, block)]
+        fit = [p for p, left in self.left.items() if buffers * room_within(p, size) <= left and _is_over(p, op, block)]
         if not fit:
             return None
         found = min(fit, key=lambda p: self.left[p])
-        self.left[found] -= room_within(found, size)
+        self.left[found] -= buffers * room_within(found, size)
         return found
 
 

@@ -4,8 +4,8 @@
 A store of a tile in the region of an agent that all its threads run, in no branch, gets an atom of TMA with its box,
 and takes the tile in the layout in which it was computed: threads write it to shared memory, from where one of them
 copies it (`lower-tma-load-store-to-async`). Behind the agent's loops it lies in the stages of a pipeline that are free
-by then, in a loop over tiles in buffers of its own (`staging`). Otherwise `not_tma` on the store says why not, and
-threads store it themselves.
+by then, in a loop over tiles in buffers of its own, as a whole or in parts (`staging`). Otherwise `not_tma` on the
+store says why not, and threads store it themselves.
 """
 
 from __future__ import annotations
@@ -96,10 +96,13 @@ def rows_of_products(switch: AgentSwitchOp) -> int:
 
 
 def _behind_loops(op: TiledStoreOp, tile: TmaTile, free: FreeStages) -> TmaTile:
-    """The tile, which lies in stages that are free; Unfit where there are none."""
-    if free.take(op, size := tile_bytes(tile.type)) is None:
-        raise Unfit(f"no pipeline has stages that are free for {size} bytes")
-    return tile
+    """The tile, which lies in stages that are free, as a whole or part by part; Unfit where there are none."""
+    for way in ways_to_stage(tile):
+        if free.take(op, tile_bytes(way.type), way.buffers) is not None:
+            if len(way.corners) > 1:
+                op.attributes[STAGING] = way.attribute
+            return tile
+    raise Unfit(f"no pipeline has stages that are free for {tile_bytes(tile.type)} bytes or parts of them")
 
 
 def _stage_in_loops(function: FuncOp, gpu: Target, tiles: Sequence[TmaTile]) -> None:

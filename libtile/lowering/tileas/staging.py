@@ -3,7 +3,8 @@
 
 Behind the last turn of an agent the stages of its pipelines are free. Within a loop over tiles they are filled for the
 next one already, so that a store has buffers beside them. A tile goes as a whole through one buffer, or in parts
-through two that take turns: then threads write one while the other is read, and there is room for more stages.
+through two that take turns: then threads write one while the other is read, and there is room for more stages. Where
+that leaves too little, parts go through one buffer, one after the other.
 
     staging     on a store: how many buffers there are, and then the shape of what lies in one
 """
@@ -82,15 +83,14 @@ def storable_tile(function: FuncOp, op: TiledStoreOp, rows: int) -> TmaTile:
 
 def ways_to_stage(tile: TmaTile) -> list[Staging]:
     """The ways in which a tile that is stored can lie in shared memory: as a whole first, and then in parts of its
-    boxes that registers tell apart, of fewer and fewer bytes."""
+    boxes that registers tell apart, of fewer and fewer bytes, at last through one buffer alone."""
     found = [staged(tile, 1, tile.type.shape)]
     shape = list(tile.type.shape)
     while (dim := _to_halve(tile, shape)) is not None:
         shape[dim] //= 2
-        made = staged(tile, TURNS, shape)
-        if made.bytes < found[-1].bytes:
-            found.append(made)
-    return found
+        found.append(staged(tile, TURNS, shape))
+    found.append(staged(tile, 1, shape))
+    return [way for n, way in enumerate(found) if all(way.bytes < other.bytes for other in found[:n])]
 
 
 def staged(tile: TmaTile, buffers: int, shape: Sequence[int]) -> Staging:

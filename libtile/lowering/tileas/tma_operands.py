@@ -27,7 +27,7 @@ from libtile.lowering.tileas.ahead import orders_nothing_behind
 from libtile.lowering.tileas.exchange_sizes import Kernel
 from libtile.lowering.tileas.materialize import Inserter
 from libtile.lowering.tileas.shared_atoms import transposed_by
-from libtile.lowering.tileas.tma_tiles import TmaTile, Unfit, described_tile
+from libtile.lowering.tileas.tma_tiles import Parted, TmaTile, Unfit, described_tile
 from libtile.numerics.elements import STORAGE_BYTES
 from libtile.support.records import dataclass, replace
 from libtile.targets import MmaAtom, Target
@@ -72,13 +72,14 @@ class TmaOperand(TmaTile):
         return self.access
 
     def copy(
-        self, at: Inserter, number: int, descriptor: SSAValue, buffer: SSAValue, values: dict[SSAValue, SSAValue]
-    ) -> None:
-        """The copy of the tile, whose corner is given in elements of the tensor's dimensions."""
+        self, at: Inserter, number: int, descriptor: SSAValue, buffer: SSAValue, values: dict[SSAValue, SSAValue],
+        part: int = 0,
+    ) -> None:  # fmt: skip
+        """The copy of the tile, or of a part of it, whose corner is given in elements of the tensor's dimensions."""
         at.add(
             TiledTmaLoadOp.make(
                 descriptor,
-                self.corner(at, values),
+                self.corner(at, values, part),
                 buffer,
                 results=[AsyncTokenType()],
                 atom=self.atom,
@@ -159,16 +160,19 @@ def tma_tile(
     order: Sequence[int] | None = None,
     shared: LinearLayout | None = None,
     halved: int | None = None,
+    parted: Parted | None = None,
 ) -> TmaOperand:
     """How TMA copies the tile of a load, which `what` calls it in reasons; Unfit where it does not. Dimension n of the
     copy is dimension order[n] of the load's tile (None: they are the same); `halved` is one of which each CTA of a pair
-    copies half. It is to lie in shared memory as products read operands, or in the layout `shared`."""
+    copies half, and `parted` says in which parts it is copied. It is to lie in shared memory as products read operands,
+    or in the layout `shared`."""
     if load.group("other"):
         raise Unfit(what + "is accessed in a way that copies by TMA have not")
     for token in load.group("token"):
         if not isinstance(token.owner, CreateMemTokenOp):
             raise Unfit(what + "is ordered behind another access by a token")
-    tile = described_tile(function, load, what, order, shared=shared, halved=halved)
+    tile = described_tile(function, load, what, order, shared=shared, halved=halved, parted=parted)
     return TmaOperand(
-        load, tile.type, tile.boxes, tile.memref, tile.dims, tile.indices, tile.steps, halved=halved, part=tile.part
+        load, tile.type, tile.boxes, tile.memref, tile.dims, tile.indices, tile.steps, halved=halved,
+        parted=tile.parted, sliced=tile.sliced,
     )  # fmt: skip

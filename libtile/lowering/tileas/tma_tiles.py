@@ -48,10 +48,19 @@ class Unfit(Exception):
 
 
 @dataclass(frozen=True)
+class Parted:
+    """The dimension of a tile along which it is copied in so many equal parts."""
+
+    dim: int
+    parts: int
+
+
+@dataclass(frozen=True)
 class TmaTile:
     """A tile that TMA copies: the access, its buffer, the boxes, and for each dimension of the buffer those of the
     tensor and of the view's index, and the elements of a step of that. One that is `halved` along a dimension of the
-    buffer is half of the access's: the second CTA of a pair has the half behind that of the first one."""
+    buffer is half of the access's: the second CTA of a pair has the half behind that of the first one. Of one that is
+    `parted` along a dimension there are several, one behind the other."""
 
     access: TiledLoadOp | TiledStoreOp
     type: BufferType
@@ -63,13 +72,14 @@ class TmaTile:
     sparse: int | None = None
     """The dimension of the view along which a tile of numbers selects rows."""
     halved: int | None = None
-    part: Slice | None = None
+    parted: int | None = None
+    sliced: Slice | None = None
     """What the tensor is part of, where a launch does not know it. Its dimensions are those of the map of that."""
 
     @property
     def box(self) -> tuple[int, ...]:
         """The box of the tensor map."""
-        return self.boxes.box if self.part is None else (*self.boxes.box, *(1,) * MORE)
+        return self.boxes.box if self.sliced is None else (*self.boxes.box, *(1,) * MORE)
 
     @property
     def atom(self) -> CopyAtomAttr:
@@ -83,9 +93,9 @@ class TmaTile:
         if OFFSET_BITS not in self.memref.attributes and (bits := index_bits(self.memref)):
             self.memref.attributes[OFFSET_BITS] = IntegerAttr(bits, i64)  # of views that may go with the access
         layout, dims, tensor = self.type.layout.layout, self.dims, self.memref.results[0]
-        if self.part is not None:
-            tensor = self.part.descriptor_tensor(at).results[0]
-            layout, dims = self.part.layout(layout), (*range(MORE), *dims)
+        if self.sliced is not None:
+            tensor = self.sliced.descriptor_tensor(at).results[0]
+            layout, dims = self.sliced.layout(layout), (*range(MORE), *dims)
         names, element, memref = dim_names(len(layout.shape)), self.type.element_type, tensor.type
         assert isinstance(memref, MemRefType)
         renamed = layout.rename_outs({names[t]: names[d] for t, d in enumerate(dims)})
@@ -100,9 +110,9 @@ class TmaTile:
             )
         )
 
-    def corner(self, at: Inserter, values: dict[SSAValue, SSAValue]) -> list[SSAValue]:
-        """Where the tile begins, in elements of the tensor's dimensions; `values` stand for some that it is computed
-        from."""
+    def corner(self, at: Inserter, values: dict[SSAValue, SSAValue], part: int = 0) -> list[SSAValue]:
+        """Where the tile begins, or a part of the access's, in elements of the tensor's dimensions; `values` stand for
+        some that it is computed from."""
         corner: dict[int, SSAValue] = {}
         index = self.access.group("indices")
         for t, i in enumerate(self.indices):
@@ -117,11 +127,14 @@ class TmaTile:
                 size = at.value(arith.ConstantOp(IntegerAttr(self.type.shape[t], given.type)))
                 behind = at.value(arith.MuliOp(at.value(GetCtaRankOp.make(results=[given.type])), size))
                 corner[self.dims[t]] = at.value(arith.AddiOp(corner[self.dims[t]], behind))
-        if self.part is None:
+            if t == self.parted and part:
+                before = at.value(arith.ConstantOp(IntegerAttr(part * self.type.shape[t], given.type)))
+                corner[self.dims[t]] = at.value(arith.AddiOp(corner[self.dims[t]], before))
+        if self.sliced is None:
             return [corner[d] for d in range(len(corner))]
-        dim = self.part.dim + MORE
+        dim = self.sliced.dim + MORE
         found = [corner[d] for d in range(MORE, MORE + len(corner))]
-        return self.part.corner(at, found, self.type.shape[self.dims.index(dim)])
+        return self.sliced.corner(at, found, self.type.shape[self.dims.index(dim)])
 
     @property
     def dim_map(self) -> list[int] | None:
@@ -139,11 +152,13 @@ def described_tile(
     *,
     by_rows: bool = False,
     halved: int | None = None,
+    parted: Parted | None = None,
 ) -> TmaTile:
     """How TMA copies the tile of an access that is in order with all others; Unfit, with `what` in front of the reason,
     where it does not. Dimension n of the buffer is dimension order[n] of the tile; a box has at
     most so many `rows`. The buffer has the layout `shared` (None: that of operands of products). With `by_rows` a tile
-    of numbers may select the tile's rows. Of a dimension that is `halved` each CTA of a pair copies half."""
+    of numbers may select the tile's rows. Of a dimension that is `halved` each CTA of a pair copies half, and of one
+    that is `parted` so many parts are copied one after the other."""
     if is_forbidden(op):
         raise Unfit(what + "may not be copied by TMA, as a hint says")
     # What a store has beyond the tensor's end is not written, whatever it is.
@@ -165,13 +180,15 @@ def described_tile(
     assert isinstance(type_, MemRefType)
     if memref.parent is not function.body.block:
         raise Unfit(what + "is of a view that is made within another op")
-    part = slice_of(memref) if view.layout.sparse_dim is None else None
-    more = MORE if part is not None else 0
+    sliced = slice_of(memref) if view.layout.sparse_dim is None else None
+    more = MORE if sliced is not None else 0
     padding = view.layout.padding if isinstance(op, TiledLoadOp) else None
-    _check_tensor(what, memref, type_, element, padding, part)
+    _check_tensor(what, memref, type_, element, padding, sliced)
     order = tuple(range(len(view.shape))) if order is None else tuple(order)
     whole, fastest = tuple(view.shape[d] for d in order), order.index(access(op)[1])
     shape = tuple(n // 2 if t == halved else n for t, n in enumerate(whole))
+    if parted is not None:
+        shape = tuple(n // parted.parts if t == parted.dim else n for t, n in enumerate(shape))
     if type_.strides[view.dim_map[order[fastest]]] != 1:
         raise Unfit(what + "has no dimension of stride 1")
     size = STORAGE_BYTES[element]
@@ -194,7 +211,8 @@ def described_tile(
         tuple(view.traversal_strides[d] for d in order),
         sparse,
         halved,
-        part,
+        None if parted is None else parted.dim,
+        sliced,
     )
 
 

@@ -58,4 +58,47 @@ cuda_tile.module @kernels {
     %s = store_view_tko weak %r, %pc[%0, %0] : tile<64x64xf32>, partition_view<tile=(64x64), tensor_view<64x64xf32, strides=[64,1]>>, tile<i32> -> token
     return
   }
+
+  // Two stages of whole tiles do not fit the shared memory of one of five blocks: a step's tiles come in two parts, from a
+  // stage each, and so do their products.
+  // CHECK-LABEL: nv_tileaa.func @parts
+  // CHECK: nv_tileas.make_tiled_tma_desc {{.*}}box=[32,64]{{.*}}tmaIdx = 0
+  // CHECK: nv_tileas.async.pipeline.create_pipeline {{.*}}!nv_tileas.pipeline<3, (!nv_tileas.buffer<64x32xf16, {{.*}}!nv_tileas.buffer<32x32xf16
+  // CHECK: scf.for
+  // CHECK: nv_tileas.async.pipeline.consumer_wait
+  // CHECK-COUNT-2: nv_tileas.dot
+  // CHECK: nv_tileas.async.pipeline.consumer_release
+  // CHECK: nv_tileas.async.pipeline.inc_iter
+  // CHECK: nv_tileas.async.pipeline.consumer_wait
+  // CHECK: nv_tileas.copy {{.*}}{offsets = array<i64: 0, 0>} {{.*}} -> tile<64x16xf16
+  // CHECK-COUNT-2: nv_tileas.dot
+  // CHECK: nv_tileas.async.pipeline.consumer_release
+  // CHECK: nv_tileas.async.pipeline.producer_acquire
+  // CHECK-COUNT-2: nv_tileas.async.tiled_tma_load
+  // CHECK: nv_tileas.async.pipeline.producer_acquire
+  // CHECK: %[[HALF:.*]] = arith.constant 32 : index
+  // CHECK: arith.addi {{.*}}, %[[HALF]] : index
+  // CHECK-COUNT-2: nv_tileas.async.tiled_tma_load
+  entry @parts(%a0: tile<ptr<f16>>, %b0: tile<ptr<f16>>, %c: tile<ptr<f32>>) optimization_hints=<default = {occupancy = 5}> {
+    %a = assume div_by<16>, %a0 : tile<ptr<f16>>
+    %b = assume div_by<16>, %b0 : tile<ptr<f16>>
+    %va = make_tensor_view %a, shape = [64, 256], strides = [256, 1] : tensor_view<64x256xf16, strides=[256,1]>
+    %vb = make_tensor_view %b, shape = [256, 32], strides = [32, 1] : tensor_view<256x32xf16, strides=[32,1]>
+    %vc = make_tensor_view %c, shape = [64, 32], strides = [32, 1] : tensor_view<64x32xf32, strides=[32,1]>
+    %pa = make_partition_view %va : partition_view<tile=(64x64), tensor_view<64x256xf16, strides=[256,1]>>
+    %pb = make_partition_view %vb : partition_view<tile=(64x32), tensor_view<256x32xf16, strides=[32,1]>>
+    %pc = make_partition_view %vc : partition_view<tile=(64x32), tensor_view<64x32xf32, strides=[32,1]>>
+    %0 = constant <i32: 0> : tile<i32>
+    %1 = constant <i32: 1> : tile<i32>
+    %4 = constant <i32: 4> : tile<i32>
+    %none = constant <f32: 0.0> : tile<64x32xf32>
+    %r = for %i in (%0 to %4, step %1) : tile<i32> iter_values(%acc = %none) -> (tile<64x32xf32>) {
+      %x, %t = load_view_tko weak %pa[%0, %i] : partition_view<tile=(64x64), tensor_view<64x256xf16, strides=[256,1]>>, tile<i32> -> tile<64x64xf16>, token
+      %y, %u = load_view_tko weak %pb[%i, %0] : partition_view<tile=(64x32), tensor_view<256x32xf16, strides=[32,1]>>, tile<i32> -> tile<64x32xf16>, token
+      %z = mmaf %x, %y, %acc : tile<64x64xf16>, tile<64x32xf16>, tile<64x32xf32>
+      continue %z : tile<64x32xf32>
+    }
+    %s = store_view_tko weak %r, %pc[%0, %0] : tile<64x32xf32>, partition_view<tile=(64x32), tensor_view<64x32xf32, strides=[32,1]>>, tile<i32> -> token
+    return
+  }
 }

@@ -50,7 +50,7 @@ nv_tileaa.func @threads(%p: !nv_tileaa.ptr<f16, 1>, %q: !nv_tileaa.ptr<f16, 1>, 
     %i = nv_tileas.async.pipeline.create_iterator %pipe : !pipe -> !nv_tileas.pipeline_iterator<!pipe>
     // CHECK: nv_tileas.tiled_store {{.*}}not_tma = "base pointer not 16-byte aligned"
     nv_tileas.tiled_store %v[%0, %0], %x {mem_semantic = #nv_tileaa.mem_semantic<weak>} : !view, tile<64x64xf16, #rows>, index, index
-    // CHECK: nv_tileas.tiled_store {{.*}}not_tma = "no pipeline has stages that are free for 8192 bytes"
+    // CHECK: nv_tileas.tiled_store {{.*}}not_tma = "no pipeline has stages that are free for 8192 bytes or parts of them"
     nv_tileas.tiled_store %w[%0, %0], %x {mem_semantic = #nv_tileaa.mem_semantic<weak>} : !view, tile<64x64xf16, #rows>, index, index
     %t = nv_tileas.async.pipeline.consumer_wait %pipe, %i : !pipe, !nv_tileas.pipeline_iterator<!pipe> -> !nv_tileas.consumer_token<(!stage)>
     nv_tileas.async.pipeline.consumer_release %t : !nv_tileas.consumer_token<(!stage)>

@@ -59,7 +59,7 @@ from libtile.lowering.tileas.shared_memory import tile_bytes
 from libtile.lowering.tileas.staging import loop_over_tiles, staging_of
 from libtile.lowering.tileas.tma.common import HOST_CODE, descriptors, fail, functions, index_of
 from libtile.lowering.tileas.tma.row_copies import choose_row_copies
-from libtile.lowering.tileas.tma.staged_stores import carried_order, store_in_turns
+from libtile.lowering.tileas.tma.staged_stores import carried_order, store_in_parts, store_in_turns
 from libtile.lowering.tileas.tma_tiles import TmaTile, Unfit, described_tile
 from libtile.support.records import dataclass, field
 from libtile.targets import target
@@ -273,13 +273,18 @@ class _Lowering:
             _insert(WaitOp.make(groups, pending=0, read=True), end)
             _finish(op)
             return
-        at = Inserter(op.parent, op, op.location)
-        stages = self.free.take(op, tile_bytes(tile.type))
+        at, staging = Inserter(op.parent, op, op.location), staging_of(tile)
+        stages = self.free.take(op, tile_bytes(staging.type), staging.buffers)
         within = None if stages is None else stages.pipeline
+        # Others may have accessed the tile's memory before, which a token says.
+        proxy = "async" if _is_ordered(op) else "async.shared"
+        if len(staging.corners) > 1 and within is not None:
+            parts = store_in_parts(at, tile, staging, within, descriptor, index, proxy, delay=self.delay)
+            self._end_store(at, op, parts)
+            return
         buffer = at.value(AllocTensorOp.make(within, results=[tile.type], alignment=tile.boxes.alignment))
         at.add(CopyOp.make(op.value, buffer))
-        # Others may have accessed the tile's memory before, which a token says.
-        at.add(FenceProxyOp.make(proxy="async" if _is_ordered(op) else "async.shared"))
+        at.add(FenceProxyOp.make(proxy=proxy))
         at.add(BarrierOp.make())
         token = at.value(
             (TiledTmaStoreOp if tile.sparse is None else ScatterTmaStoreOp).make(
@@ -293,12 +298,15 @@ class _Lowering:
                 delay_wait=self.delay,
             )
         )
-        group = at.value(CommitGroupOp.make(token, results=[AsyncTokenType()]))
+        self._end_store(at, op, [at.value(CommitGroupOp.make(token, results=[AsyncTokenType()]))])
+
+    def _end_store(self, at: Inserter, op: TiledStoreOp, groups: Sequence[SSAValue]) -> None:
+        """What is behind the copies of a store: threads wait for them where something comes behind it."""
         if _orders(op):
-            at.add(WaitOp.make([group], pending=0))
+            at.add(WaitOp.make(groups, pending=0))
             at.add(BarrierOp.make())
         else:
-            self.unwaited.setdefault(op.parent, []).append(group)
+            self.unwaited.setdefault(at.block, []).extend(groups)
         _finish(op)
 
 

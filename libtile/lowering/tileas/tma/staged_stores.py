@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Stores by TMA in a loop over tiles: through buffers that lie beside the stages of its pipelines.
+"""Stores by TMA in parts: in a loop over tiles, through buffers that lie beside the stages of its pipelines, or behind
+loops through buffers in stages that are free.
 
     buffers
     for each tile    what is stored is computed
@@ -10,7 +11,7 @@
 The groups are carried from tile to tile, so that a buffer is waited for when it is written again, and a tile is copied
 while the products of the next one are computed. Where a token says that a tile is stored behind the one before, its
 first part waits until all of that has been written; where one says that anything else comes behind a store, all threads
-wait for it there.
+wait for it there. Behind loops the first parts wait for nothing, and the last groups are those of a kernel's end.
 """
 
 from __future__ import annotations
@@ -70,18 +71,47 @@ def store_in_turns(
     ]
     none = before.value(CommitGroupOp.make(results=[AsyncTokenType()], stores=UnitAttr()))
     body = loop.body.block
-    groups: list[SSAValue] = [body.insert_arg(none.type, len(body.args)) for _ in buffers]
+    carried = [body.insert_arg(none.type, len(body.args)) for _ in buffers]
     in_order = carried_order(op, loop) is not None
     proxy = "async" if is_ordered_by_threads(op, loop) else "async.shared"
     at = Inserter(body, op, op.location)
+    groups = _copies(at, tile, staging, buffers, carried, (descriptor, index), proxy, delay=delay, in_order=in_order)
+    if at_once:
+        at.add(WaitOp.make(groups, pending=0))
+        at.add(BarrierOp.make())
+    made = carry_more(loop, [none] * len(buffers), groups)
+    return made.results[len(made.results) - len(buffers) :]
+
+
+def store_in_parts(
+    at: Inserter, tile: TmaTile, staging: Staging, within: SSAValue, descriptor: SSAValue, index: int, proxy: str,
+    *, delay: bool,
+) -> list[SSAValue]:  # fmt: skip
+    """Make the copies of a store whose buffers lie in the stages of a pipeline; the last groups."""
+    buffers = [
+        at.value(AllocTensorOp.make(within, results=[staging.type], alignment=staging.alignment))
+        for _ in range(staging.buffers)
+    ]
+    return _copies(at, tile, staging, buffers, (), (descriptor, index), proxy, delay=delay)
+
+
+def _copies(
+    at: Inserter, tile: TmaTile, staging: Staging, buffers: Sequence[SSAValue], carried: Sequence[SSAValue],
+    described: tuple[SSAValue, int], proxy: str, *, delay: bool, in_order: bool = False,
+) -> list[SSAValue]:  # fmt: skip
+    """The copies of all parts, through buffers in turn, which those of carried groups have read before; their last
+    groups. The first part waits `in_order` until the groups before have been written."""
+    op, groups = tile.access, dict(enumerate(carried))
+    assert isinstance(op, TiledStoreOp)
+    descriptor, index = described
     corner = tile.corner(at, {})
     for number, offsets in enumerate(staging.corners):
         turn = number % len(buffers)
         whole = in_order and number == 0
-        at.add(
-            WaitOp.make([groups[turn]], pending=0 if whole else len(buffers) - 1, read=None if whole else UnitAttr())
-        )
-        at.add(BarrierOp.make())
+        if turn in groups:
+            pending = 0 if whole else len(buffers) - 1
+            at.add(WaitOp.make([groups[turn]], pending=pending, read=None if whole else UnitAttr()))
+            at.add(BarrierOp.make())
         at.add(CopyOp.make(_part(at, op.value, staging, offsets), buffers[turn]))
         at.add(FenceProxyOp.make(proxy=proxy))
         at.add(BarrierOp.make())
@@ -98,11 +128,7 @@ def store_in_turns(
             )
         )
         groups[turn] = at.value(CommitGroupOp.make(token, results=[AsyncTokenType()]))
-    if at_once:
-        at.add(WaitOp.make(groups, pending=0))
-        at.add(BarrierOp.make())
-    made = carry_more(loop, [none] * len(buffers), groups)
-    return made.results[len(made.results) - len(buffers) :]
+    return [groups[turn] for turn in range(len(buffers))]
 
 
 def _part(at: Inserter, value: SSAValue, staging: Staging, offsets: Sequence[int]) -> SSAValue:
