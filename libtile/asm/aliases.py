@@ -9,11 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from xdsl.dialects.builtin import ArrayAttr, CallSiteLoc, DictionaryAttr, FusedLoc, NameLoc, UnknownLoc
-from xdsl.ir import Attribute, Operation
-
-from libtile.dialects.cuda_tile.attribute_text import LOCATIONS, TypeElision, attribute_text, source_of
-from libtile.dialects.cuda_tile.attributes import DebugAttr, DILocAttr
+from libtile.dialects.cuda_tile.attribute_text import LOCATIONS, TypeElision, attribute_text
+from libtile.dialects.cuda_tile.forms import DebugAttr, DILocAttr
+from libtile.ir.forms import ArrayAttr, Attribute, CallSiteLoc, DictionaryAttr, FusedLoc, NameLoc, Operation, UnknownLoc
 
 
 class _Entry:
@@ -36,7 +34,7 @@ def _children(attr: Attribute) -> Iterator[Attribute]:
     """The attributes inside of one, in the order in which they are printed."""
     match attr:
         case DILocAttr():
-            yield source_of(attr)
+            yield attr.position()
             yield attr.scope
         case DebugAttr():
             yield from (value for value in attr.data if isinstance(value, Attribute))

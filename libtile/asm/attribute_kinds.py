@@ -17,16 +17,9 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute
 
-from libtile.dialects.cuda_tile.attribute_text import (
-    Alias,
-    TypeElision,
-    attribute_text,
-    dense_array_values,
-    no_alias,
-)
 from libtile.dialects.cuda_tile.attributes import EnumAttr, OptimizationHintsAttr, TestValueAttr
 from libtile.dialects.cuda_tile.types import i1, i32, i64
-from libtile.ir.strings import quote, symbol_text, unquote
+from libtile.ir.strings import unquote
 from libtile.spec import Spec
 from libtile.spec.model import AttributeSpec, EnumSpec
 
@@ -206,25 +199,6 @@ def starts(attribute: AttributeSpec, spec: Spec) -> Callable[[AttributeParser], 
     return lambda p: p.kind in ("int", "-", "float") or (p.kind == "bare" and p.token in ("true", "false"))
 
 
-def attribute_value_text(attr: Attribute, alias: Alias = no_alias) -> str:
-    """What a custom form writes for an attribute of a declared kind: without dialect prefix, mnemonic and type."""
-    match attr:
-        case EnumAttr():
-            return attr.keyword if attr.spec.plain else f"<{attr.keyword}>"
-        case StringAttr():
-            return quote(attr.data)
-        case OptimizationHintsAttr() | TestValueAttr():
-            return attr.body()
-        case DenseArrayBase():
-            return f"[{dense_array_values(attr)}]"
-        case _:
-            return attribute_text(attr, TypeElision.MUST, alias)
-
-
-def symbol_name_text(attr: Attribute) -> str:
-    return symbol_text(attr.data) if isinstance(attr, StringAttr) else attribute_value_text(attr)
-
-
 def normalized(attribute: AttributeSpec, attr: Attribute, spec: Spec) -> Attribute:
     """The attribute as the dialect holds it: a plain enum is written as a number in the generic form."""
     enum = spec.enums.get(attribute.kind)
@@ -233,12 +207,3 @@ def normalized(attribute: AttributeSpec, attr: Attribute, spec: Spec) -> Attribu
         if case is not None:
             return EnumAttr(enum, case.keyword)
     return attr
-
-
-def default_attribute(attribute: AttributeSpec, spec: Spec) -> Attribute | None:
-    """The attribute that the scalar default of one of `spec`'s declarations stands for."""
-    from libtile.dialects.cuda_tile.ops import attribute_of
-
-    if attribute.default is None or attribute.kind == "bool_array":
-        return None
-    return attribute_of(attribute, attribute.default, spec)

@@ -28,7 +28,7 @@ from xdsl.ir import Attribute
 from libtile.asm.cursor import integer_value
 from libtile.asm.dense import dense_attribute
 from libtile.asm.type_parser import TypeParser
-from libtile.dialects.cuda_tile.attribute_text import LOCATIONS, debug_fields, file_line_col
+from libtile.dialects.cuda_tile.attribute_text import LOCATIONS, debug_fields
 from libtile.dialects.cuda_tile.attributes import (
     BoundedAttr,
     DebugAttr,
@@ -44,7 +44,7 @@ from libtile.dialects.cuda_tile.attributes import (
     SameElementsAttr,
     TestValueAttr,
 )
-from libtile.dialects.cuda_tile.locations import call_site_loc
+from libtile.dialects.cuda_tile.locations import call_site_loc, file_line_col
 from libtile.dialects.cuda_tile.types import (
     NUMBER_NAMES,
     Fnv8E5M3FNUType,

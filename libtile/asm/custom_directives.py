@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The `custom<Name>(...)` directives of formats: for each name how it is read, and how it is written.
+"""The `custom<Name>(...)` directives of formats: for each name how it is read. See `custom_directives_print`.
 
-A name that is not in the tables is that of a subset of an enum in the spec.
+A name that is not in the table is that of a subset of an enum in the spec.
 """
 
 from __future__ import annotations
@@ -9,38 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from libtile.asm.format import AttributeRef, Custom, FormatError, RegionRef
+from libtile.asm.format import Custom, custom_attribute, custom_region
 from libtile.asm.op_state import Argument, OpState
 from libtile.dialects.cuda_tile import attributes as ir
-from libtile.dialects.cuda_tile.attribute_text import elements_text
 from libtile.dialects.cuda_tile.attributes import EnumAttr
-from libtile.dialects.cuda_tile.types import NUMBER_NAMES, type_text
 from libtile.spec import EnumSpec, OpSpec
 
 if TYPE_CHECKING:
-    from xdsl.ir import Operation, Region
-
-    from libtile.asm.format_print import Groups
     from libtile.asm.parser import Parser
-    from libtile.asm.printer import Printer
-    from libtile.dialects.cuda_tile.ops import CudaTileOp
 
 ParseStep = Callable[["Parser", OpState], None]
-PrintStep = Callable[["Printer", "CudaTileOp", "Groups"], None]
-
-
-def _attribute(element: Custom) -> AttributeRef:
-    first = element.arguments[0]
-    if not isinstance(first, AttributeRef):
-        raise FormatError(f"custom<{element.name}> takes an attribute")
-    return first
-
-
-def _region(element: Custom) -> RegionRef:
-    first = element.arguments[0]
-    if not isinstance(first, RegionRef):
-        raise FormatError(f"custom<{element.name}> takes a region")
-    return first
 
 
 # -- keywords -----------------------------------------------------------------------------------------------------
@@ -54,7 +32,7 @@ def _keyword_parser(enum: str, what: str) -> Callable[[Custom, OpSpec], ParseSte
         return f"expected {what} to be one of: {{{listed}}}"
 
     def make(element: Custom, op: OpSpec) -> ParseStep:
-        name = _attribute(element).spec.name
+        name = custom_attribute(element).spec.name
         cache: dict[str, EnumAttr] = {}
 
         def parse(p: Parser, s: OpState) -> None:
@@ -77,21 +55,12 @@ def _keyword_parser(enum: str, what: str) -> Callable[[Custom, OpSpec], ParseSte
     return make
 
 
-def _keyword_printer(element: Custom, op: OpSpec) -> PrintStep:
-    name = _attribute(element).spec.name
-
-    def write(p: Printer, o: CudaTileOp, g: Groups) -> None:
-        p.write(str(o.attribute_value(name)))
-
-    return write
-
-
 # -- subsets of enums: rounding modes -----------------------------------------------------------------------------
 
 
 def subset_parser(element: Custom, enum: EnumSpec) -> ParseStep:
     """`attr<keyword>`, or nothing for the default. Where the subset is not strict, other cases are the verifier's."""
-    name = _attribute(element).spec.name
+    name = custom_attribute(element).spec.name
     subset = enum.subsets[element.name]
     listed = ", ".join(f"'{keyword}'" for keyword in subset.cases)
     default = None if subset.default is None else EnumAttr(enum, subset.default)
@@ -113,25 +82,13 @@ def subset_parser(element: Custom, enum: EnumSpec) -> ParseStep:
     return parse
 
 
-def subset_printer(element: Custom, op: OpSpec) -> PrintStep:
-    """The other way round; what is left out is told by the attribute's own declaration."""
-    name = _attribute(element).spec.name
-
-    def write(p: Printer, o: CudaTileOp, g: Groups) -> None:
-        found = o.properties.get(name)
-        if isinstance(found, EnumAttr) and found.keyword != found.spec.subsets[element.name].default:
-            p.write(found.text())
-
-    return write
-
-
 # -- predicates of assume, visibility of globals ------------------------------------------------------------------
 
 
 def _parse_predicate(element: Custom, op: OpSpec) -> ParseStep:
     from libtile.asm.attribute_parser import PREDICATES  # which printing does without
 
-    name = _attribute(element).spec.name
+    name = custom_attribute(element).spec.name
 
     def parse(p: Parser, s: OpState) -> None:
         start = p.start
@@ -154,18 +111,8 @@ def _parse_predicate(element: Custom, op: OpSpec) -> ParseStep:
     return parse
 
 
-def _print_predicate(element: Custom, op: OpSpec) -> PrintStep:
-    name = _attribute(element).spec.name
-
-    def write(p: Printer, o: CudaTileOp, g: Groups) -> None:
-        predicate = o.properties[name]
-        p.write(predicate.text() if isinstance(predicate, ir.CudaTileAttribute) else p.attribute(predicate))
-
-    return write
-
-
 def _parse_visibility(element: Custom, op: OpSpec) -> ParseStep:
-    name = _attribute(element).spec.name
+    name = custom_attribute(element).spec.name
 
     def parse(p: Parser, s: OpState) -> None:
         keyword = "public"
@@ -176,24 +123,13 @@ def _parse_visibility(element: Custom, op: OpSpec) -> ParseStep:
     return parse
 
 
-def _print_visibility(element: Custom, op: OpSpec) -> PrintStep:
-    name = _attribute(element).spec.name
-
-    def write(p: Printer, o: CudaTileOp, g: Groups) -> None:
-        visibility = o.attribute_value(name)
-        if visibility != "public":
-            p.write(f"{visibility} ")
-
-    return write
-
-
 # -- constants ----------------------------------------------------------------------------------------------------
 
 
 def _parse_constant(element: Custom, op: OpSpec) -> ParseStep:
     from libtile.asm.dense import typed_elements  # which printing does without
 
-    name = _attribute(element).spec.name
+    name = custom_attribute(element).spec.name
     result = op.results[0].name if op.results else None
 
     def parse(p: Parser, s: OpState) -> None:
@@ -205,23 +141,11 @@ def _parse_constant(element: Custom, op: OpSpec) -> ParseStep:
     return parse
 
 
-def _print_constant(element: Custom, op: OpSpec) -> PrintStep:
-    name = _attribute(element).spec.name
-
-    def write(p: Printer, o: CudaTileOp, g: Groups) -> None:
-        value = o.properties[name]
-        assert isinstance(value, ir.DenseElementsAttr)  # `printable` has checked it
-        element_name = NUMBER_NAMES[value.type.element_type]
-        p.write(f"<{element_name}: {elements_text(value)}> : {type_text(value.type)}")
-
-    return write
-
-
 # -- regions ------------------------------------------------------------------------------------------------------
 
 
 def _parse_if_region(element: Custom, op: OpSpec) -> ParseStep:
-    name = _region(element).name
+    name = custom_region(element).name
 
     def parse(p: Parser, s: OpState) -> None:
         s.regions[name] = p.region((), terminator=op)
@@ -229,35 +153,9 @@ def _parse_if_region(element: Custom, op: OpSpec) -> ParseStep:
     return parse
 
 
-def print_control_flow_region(p: Printer, region: Region, implicit: str) -> None:
-    """A region without its arguments, and without a terminator that text may leave out."""
-    p.region(region, arguments=False, terminators=implied_terminator(region, implicit) is None)
-
-
-def implied_terminator(region: Region, implicit: str) -> Operation | None:
-    """The terminator of a region's last block, if text that leaves it out means just this op."""
-    last = region.last_block.last_op if region.last_block is not None else None
-    if last is None or last.name != "cuda_tile." + implicit or last.operands or last.attributes:
-        return None
-    return last
-
-
-IMPLICIT = {"if": "yield", "for": "continue", "loop": "continue"}
-"""The terminator that text may leave out, by op."""
-
-
-def _print_if_region(element: Custom, op: OpSpec) -> PrintStep:
-    index = op.regions.index(_region(element).name)
-
-    def write(p: Printer, o: CudaTileOp, g: Groups) -> None:
-        print_control_flow_region(p, o.regions[index], IMPLICIT["if"])
-
-    return write
-
-
 def _parse_argument_region(element: Custom, op: OpSpec) -> ParseStep:
     """`(%name: type, ...) { ... }`."""
-    name = _region(element).name
+    name = custom_region(element).name
 
     def parse(p: Parser, s: OpState) -> None:
         arguments: list[Argument] = []
@@ -265,19 +163,6 @@ def _parse_argument_region(element: Custom, op: OpSpec) -> ParseStep:
         s.regions[name] = p.region(arguments)
 
     return parse
-
-
-def _print_argument_region(element: Custom, op: OpSpec) -> PrintStep:
-    index = op.regions.index(_region(element).name)
-
-    def write(p: Printer, o: CudaTileOp, g: Groups) -> None:
-        region = o.regions[index]
-        p.newline()
-        p.argument_list(region.block.args)
-        p.write(" ")
-        p.region(region, arguments=False)
-
-    return write
 
 
 PARSERS: dict[str, Callable[[Custom, OpSpec], ParseStep]] = {
@@ -290,16 +175,4 @@ PARSERS: dict[str, Callable[[Custom, OpSpec], ParseStep]] = {
     "DenseTypedElementsAttrNoResult": _parse_constant,
     "IfOpRegion": _parse_if_region,
     "ArgumentRegion": _parse_argument_region,
-}
-
-PRINTERS: dict[str, Callable[[Custom, OpSpec], PrintStep]] = {
-    "Signedness": _keyword_printer,
-    "ComparisonPredicate": _keyword_printer,
-    "ComparisonOrdering": _keyword_printer,
-    "AssumePredicate": _print_predicate,
-    "SymbolVisibility": _print_visibility,
-    "DenseTypedElementsAttr": _print_constant,
-    "DenseTypedElementsAttrNoResult": _print_constant,
-    "IfOpRegion": _print_if_region,
-    "ArgumentRegion": _print_argument_region,
 }

@@ -1,24 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Custom forms that are written by hand: ops whose format in the spec is `custom`.
+"""Custom forms that are read by hand: ops whose format in the spec is `custom`.
 
-`PARSERS` and `PRINTERS` are the tables; a parser fills an `OpState`, a printer writes what follows the op's name.
+`PARSERS` is the table; a parser fills an `OpState`. How such ops are written is in `custom_ops_print`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, StringAttr, UnitAttr
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute
 
-from libtile.asm.custom_directives import IMPLICIT, print_control_flow_region
-from libtile.asm.custom_views import VIEW_PARSERS, VIEW_PRINTERS
+from libtile.asm.custom_views import VIEW_PARSERS
 from libtile.asm.op_state import Argument, OpState, Use
-from libtile.dialects.cuda_tile.attribute_text import function_type_text
-from libtile.dialects.cuda_tile.attributes import OptimizationHintsAttr
-from libtile.dialects.cuda_tile.ops import SEGMENTS
 from libtile.dialects.cuda_tile.types import (
     DYNAMIC,
     GatherScatterViewType,
@@ -31,15 +27,11 @@ from libtile.dialects.cuda_tile.types import (
     i1,
     quoted,
 )
-from libtile.ir.strings import symbol_text
 
 if TYPE_CHECKING:
     from libtile.asm.parser import Parser
-    from libtile.asm.printer import Printer
-    from libtile.dialects.cuda_tile.ops import CudaTileOp
 
 ParseOp = Callable[["Parser", OpState], None]
-PrintOp = Callable[["Printer", "CudaTileOp"], None]
 
 
 def type_list(p: Parser) -> list[Attribute]:
@@ -85,24 +77,6 @@ def _parse_results(p: Parser, types: list[Attribute], attributes: list[dict[str,
         attributes.append(p.attribute_dictionary() if p.kind == "{" else {})
 
     p.bracketed("(", ")", one)
-
-
-def _print_function(p: Printer, op: CudaTileOp, *, hints: bool) -> None:
-    name, function_type = op.properties["sym_name"], op.properties["function_type"]
-    assert isinstance(name, StringAttr) and isinstance(function_type, FunctionType)  # `printable` has checked it
-    p.write(f" {symbol_text(name.data)}")
-    body = op.regions[0]
-    p.argument_list(body.block.args)
-    results = [p.type(t) for t in function_type.outputs.data]
-    if results:
-        p.write(" -> " + (results[0] if len(results) == 1 else f"({', '.join(results)})"))
-    hint = op.properties.get("optimization_hints")
-    if hints and isinstance(hint, OptimizationHintsAttr) and hint.data:
-        p.write(" optimization_hints=" + hint.body())
-    p.write(" ")
-    p.region(body, arguments=False, empty_block=False)
-    elided = {"sym_name", "function_type", "arg_attrs", "res_attrs", *(("optimization_hints",) if hints else ())}
-    p.attribute_dict(op, elided)
 
 
 # -- loops --------------------------------------------------------------------------------------------------------
@@ -161,26 +135,6 @@ def _parse_for(p: Parser, s: OpState) -> None:
     s.types["resultValues"] = types
 
 
-def _iter_values(p: Printer, arguments: Sequence[SSAValue[Any]], values: Sequence[SSAValue[Any]]) -> str:
-    pairs = (f"{p.value(a)} = {p.value(v)}" for a, v in zip(arguments, values))
-    return f"iter_values({', '.join(pairs)})"
-
-
-def _print_for(p: Printer, op: CudaTileOp) -> None:
-    region = op.regions[0]
-    induction, *carried = region.block.args
-    lower, upper, step, *initial = op.operands
-    unsigned = " unsigned" if "unsignedCmp" in op.properties else ""
-    p.write(
-        f"{unsigned} {p.value(induction)} in ({p.value(lower)} to {p.value(upper)}, step {p.value(step)}) : "
-        f"{p.type(induction.type)} "
-    )
-    if initial:
-        p.write(f"{_iter_values(p, carried, initial)} -> ({p.types(initial)}) ")
-    print_control_flow_region(p, region, IMPLICIT["for"])
-    p.attribute_dict(op, {"unsignedCmp"})
-
-
 def _parse_loop(p: Parser, s: OpState) -> None:
     """`(iter_values(...))? (: types (-> types)?)? { ... }`: without iteration values the types are the results'."""
     arguments: list[Argument] = []
@@ -206,23 +160,6 @@ def _parse_loop(p: Parser, s: OpState) -> None:
     s.types["resultValues"] = results
 
 
-def _print_loop(p: Printer, op: CudaTileOp) -> None:
-    region = op.regions[0]
-    initial = tuple(op.operands)
-    results = op.results
-    p.write(" ")
-    if initial:
-        p.write(_iter_values(p, region.block.args, initial) + " ")
-    if initial or results:
-        p.write(": ")
-    if initial:
-        p.write(p.types(initial) + " " + ("-> " if results else ""))
-    if results:
-        p.write(p.types(results) + " ")
-    print_control_flow_region(p, region, IMPLICIT["loop"])
-    p.attribute_dict(op, set())
-
-
 # -- shapes of views ----------------------------------------------------------------------------------------------
 
 
@@ -245,12 +182,6 @@ def _parse_shape_query(p: Parser, s: OpState, *, of_tiles: bool) -> None:
     s.operands["src"] = [view]
     s.types["src"] = [type_]
     s.types["result"] = [result] * rank
-
-
-def _print_shape_query(p: Printer, op: CudaTileOp) -> None:
-    source = op.operand("src")
-    result = op.results[0].type if op.results else TileType((), p.default_index_type)
-    p.write(f" {p.value(source)} : {p.type(source.type)} -> {p.type(result)}")
 
 
 # -- making views -------------------------------------------------------------------------------------------------
@@ -347,29 +278,6 @@ def _tensor_view_types(p: Parser, dynamic: bool) -> tuple[Attribute | None, Attr
     return base, given[0] if dynamic else None, found
 
 
-def _print_make_tensor_view(p: Printer, op: CudaTileOp) -> None:
-    view = op.results[0].type
-    assert isinstance(view, TensorViewType)  # `printable` has checked it
-    base, *_ = op.operands
-    shape_values, stride_values = op.operand_group("dynamicShape"), op.operand_group("dynamicStrides")
-
-    def mixed(extents: Sequence[int], values: Sequence[SSAValue[Any]]) -> str:
-        rest = iter(values)
-        return ", ".join(p.value(next(rest)) if e == DYNAMIC else str(e) for e in extents)
-
-    p.write(
-        f" {p.value(base)}, shape = [{mixed(view.shape, shape_values)}], "
-        f"strides = [{mixed(view.strides, stride_values)}]"
-    )
-    p.attribute_dict(op, {SEGMENTS})
-    types = []
-    if base.type != TileType((), PointerType(view.element_type)):
-        types.append(p.type(base.type))
-    if shape_values or stride_values:
-        types.append(p.type((*shape_values, *stride_values)[0].type))
-    p.write(" : " + (", ".join(types) + " -> " if types else "") + p.type(view))
-
-
 def _parse_make_view(p: Parser, s: OpState, *, cls: type[TileViewType]) -> None:
     """`%tensor_view : type`."""
     view = p.operand()
@@ -383,12 +291,6 @@ def _parse_make_view(p: Parser, s: OpState, *, cls: type[TileViewType]) -> None:
     s.operands["tensor_view"] = [view]
     s.types["tensor_view"] = [type_.tensor_view]
     s.types["result"] = [type_]
-
-
-def _print_make_view(p: Printer, op: CudaTileOp) -> None:
-    p.write(f" {p.value(op.operand('tensor_view'))}")
-    p.attribute_dict(op, set())
-    p.write(f" : {p.type(op.results[0].type)}")
 
 
 # -- calls --------------------------------------------------------------------------------------------------------
@@ -408,13 +310,6 @@ def _parse_call(p: Parser, s: OpState) -> None:
     type_ = p.function_type()
     s.types["operands"] = list(type_.inputs.data)
     s.types["results"] = list(type_.outputs.data)
-
-
-def _print_call(p: Printer, op: CudaTileOp) -> None:
-    p.write(f" {p.attribute(op.properties['callee'])}({', '.join(map(p.value, op.operands))})")
-    p.attribute_dict(op, {"callee", "const_args"})
-    signature = FunctionType.from_lists([v.type for v in op.operands], [v.type for v in op.results])
-    p.write(f" : {function_type_text(signature)}")
 
 
 def _padding_without_mask(s: OpState) -> None:
@@ -444,19 +339,4 @@ PARSERS: dict[str, ParseOp] = {
     "make_gather_scatter_view": partial(_parse_make_view, cls=GatherScatterViewType),
     "preview$call": _parse_call,
     **VIEW_PARSERS,
-}
-
-PRINTERS: dict[str, PrintOp] = {
-    "entry": partial(_print_function, hints=True),
-    "testing$func": partial(_print_function, hints=False),
-    "for": _print_for,
-    "loop": _print_loop,
-    "get_index_space_shape": _print_shape_query,
-    "get_tensor_shape": _print_shape_query,
-    "make_tensor_view": _print_make_tensor_view,
-    "make_partition_view": _print_make_view,
-    "make_strided_view": _print_make_view,
-    "make_gather_scatter_view": _print_make_view,
-    "preview$call": _print_call,
-    **VIEW_PRINTERS,
 }

@@ -7,11 +7,9 @@ disassembler has for them, which the parser reads as well.
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import StringAttr
-from xdsl.ir import Operation
-
 from libtile.asm.aliases import Aliases
 from libtile.asm.printer import LinePrinter
+from libtile.ir.forms import Operation, StringAttr
 
 RENAMED = {"pow": "fpowf"}
 """Ops that the disassembler calls otherwise than the open dialect does."""

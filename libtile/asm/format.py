@@ -87,6 +87,22 @@ Element = (
 _TOKEN = re.compile(r"\s*(?:`([^`]*)`|\$(\w+)|([a-z_]+(?:-[a-z]+)*)|(<\w+>)|([()?^:,|]))", re.ASCII)
 
 
+def custom_attribute(element: Custom) -> AttributeRef:
+    """The attribute that a `custom<Name>($attribute)` is about."""
+    first = element.arguments[0]
+    if not isinstance(first, AttributeRef):
+        raise FormatError(f"custom<{element.name}> takes an attribute")
+    return first
+
+
+def custom_region(element: Custom) -> RegionRef:
+    """The region that a `custom<Name>($region)` is about."""
+    first = element.arguments[0]
+    if not isinstance(first, RegionRef):
+        raise FormatError(f"custom<{element.name}> takes a region")
+    return first
+
+
 class _Reader:
     def __init__(self, op: OpSpec):
         self.op = op

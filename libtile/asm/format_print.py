@@ -10,10 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from xdsl.dialects.builtin import UnitAttr
-from xdsl.ir import SSAValue
-
-from libtile.asm.attribute_kinds import attribute_value_text, default_attribute, symbol_name_text
+from libtile.asm.attribute_values import attribute_value_text, symbol_name_text
 from libtile.asm.format import (
     AttributeDict,
     AttributeRef,
@@ -30,15 +27,15 @@ from libtile.asm.format import (
     parse_format,
 )
 from libtile.dialects.cuda_tile.attribute_text import generic_type_text
-from libtile.dialects.cuda_tile.ops import SEGMENTS, group_sizes
-from libtile.spec import OpSpec, Spec
+from libtile.dialects.cuda_tile.op_forms import SEGMENTS, group_sizes
+from libtile.ir.forms import SSAValue, UnitAttr
 from libtile.spec.model import AttributeSpec
 
 if TYPE_CHECKING:
     from libtile.asm.printer import Printer
-    from libtile.dialects.cuda_tile.ops import CudaTileOp
+    from libtile.dialects.cuda_tile.forms import CudaTileOp
 
-Groups = Mapping[str, Sequence[SSAValue[Any]]]
+Groups = Mapping[str, Sequence["SSAValue[Any]"]]
 """Operands and results of an op by declared name."""
 
 PrintStep = Callable[["Printer", "CudaTileOp", Groups], None]
@@ -62,10 +59,10 @@ def groups_of(op: CudaTileOp) -> Groups:
     return found
 
 
-def compile_printer(op: OpSpec, spec: Spec) -> Callable[[Printer, CudaTileOp], None]:
-    """The function that writes what follows the name of an op that `spec` declares."""
-    compiler = _Compiler(op, spec)
-    compiler.add_all(parse_format(op))
+def compile_printer(cls: type[CudaTileOp]) -> Callable[[Printer, CudaTileOp], None]:
+    """The function that writes what follows the name of an op of this class."""
+    compiler = _Compiler(cls)
+    compiler.add_all(parse_format(cls.spec))
     steps = tuple(compiler.steps)
 
     def run(p: Printer, o: CudaTileOp) -> None:
@@ -83,14 +80,14 @@ def _space_before(text: str, last_was_punctuation: bool) -> bool:
 
 
 class _Compiler:
-    def __init__(self, op: OpSpec, spec: Spec):
-        self.op = op
-        self.spec = spec
+    def __init__(self, cls: type[CudaTileOp]):
+        self.cls = cls
+        self.op = cls.spec
         self.steps: list[PrintStep] = []
         self.space = True  # behind the op's name
         self.punctuation = False
         self.written: set[str] = set()
-        self._collect(parse_format(op))
+        self._collect(parse_format(self.op))
 
     def _collect(self, elements: Sequence[Element]) -> None:
         """Names of the attributes that the format writes itself, which the attribute dictionary leaves out."""
@@ -150,14 +147,14 @@ class _Compiler:
             case OperandRef(value):
                 return _operand(value.name)
             case AttributeRef(attribute):
-                return _attribute(attribute, self.spec)
+                return _attribute(attribute, self.cls)
             case TypeRef():
                 return _type(element)
             case RegionRef(name):
                 index = self.op.regions.index(name)
                 return lambda p, o, g: p.region(o.regions[index])
             case Custom():
-                from libtile.asm.custom_directives import PRINTERS, subset_printer
+                from libtile.asm.custom_directives_print import PRINTERS, subset_printer
 
                 return PRINTERS.get(element.name, subset_printer)(element, self.op)
 
@@ -215,7 +212,7 @@ class _Compiler:
                 name = value.name
                 return lambda o, g: bool(g[name])
             case AttributeRef(attribute):
-                return _attribute_condition(attribute, self.spec)
+                return _attribute_condition(attribute, self.cls)
             case RegionRef(name):
                 index = self.op.regions.index(name)
                 return lambda o, g: o.regions[index].first_block is not None
@@ -225,9 +222,9 @@ class _Compiler:
                 raise FormatError(f"format of op {self.op.name!r}: {anchor} cannot be an anchor")
 
 
-def _attribute_condition(attribute: AttributeSpec, spec: Spec) -> Condition:
+def _attribute_condition(attribute: AttributeSpec, cls: type[CudaTileOp]) -> Condition:
     name = attribute.name
-    default = default_attribute(attribute, spec)
+    default = cls.default_of(attribute)
     if attribute.kind == "bool_array":
         return lambda o, g: any(o.attribute_value(name) or ())
     if default is None:
@@ -247,9 +244,9 @@ def _operand(name: str) -> PrintStep:
     return step
 
 
-def _attribute(attribute: AttributeSpec, spec: Spec) -> PrintStep:
+def _attribute(attribute: AttributeSpec, cls: type[CudaTileOp]) -> PrintStep:
     name = attribute.name
-    default = default_attribute(attribute, spec)
+    default = cls.default_of(attribute)
     as_symbol = attribute.kind == "symbol_name"
 
     def step(p: Printer, o: CudaTileOp, g: Groups) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from xdsl.ir import Operation
 
+from libtile.asm.diagnosis import diagnose as diagnose
 from libtile.spec.model import BYTECODE_MAGIC
 from libtile.support.collector import collector_paused
 from libtile.support.diagnostics import Diagnostic, DiagnosticError, has_errors
@@ -144,26 +145,6 @@ def load(source: Module | Operation | Path | Bytes) -> Operation:
     if not any(word in text for word in ("module", "cuda_tile", "nv_tile")):
         raise LibtileError(f"'{name}' is {'no' if text.strip() else 'empty: no'} Tile IR, neither bytecode nor text")
     return parse(text, filename=name).op
-
-
-def diagnose(
-    op: Operation, *, warn_hints: bool = False, error_hints: bool = False, version: Version | None = None
-) -> list[Diagnostic]:
-    """Check an op and all below it; every diagnostic, in the order of the ops in the source.
-
-    `warn_hints` reports optimization hints that no target knows (a warning), `error_hints` makes these errors too;
-    `version` asks for the rules of an older version of the dialect.
-    """
-    from libtile.dialects.cuda_tile.verify import verify as check
-
-    return check(op, generic_text, warn_hints=warn_hints, error_hints=error_hints, version=version)
-
-
-def generic_text(op: Operation) -> str:
-    """An op as diagnostics show it."""
-    from libtile.asm.printer import print_op  # which a valid module does without
-
-    return print_op(op, generic=True).strip()
 
 
 @checked

@@ -11,12 +11,9 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
-from xdsl.dialects.builtin import IntegerType
-from xdsl.ir import Block, Operation, Region, SSAValue
-
-from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
-from libtile.dialects.cuda_tile.ops import CudaTileOp
-from libtile.dialects.cuda_tile.types import NUMBER_NAMES, i1, type_text
+from libtile.dialects.cuda_tile.forms import CudaTileOp, DenseElementsAttr
+from libtile.dialects.cuda_tile.type_forms import NUMBER_NAMES, is_number, type_text
+from libtile.ir.forms import Block, IntegerType, Operation, Region, SSAValue
 from libtile.numerics.float_bits import decode
 
 Suggest = Callable[[Operation], "dict[int, str]"]
@@ -99,7 +96,7 @@ def constant_name(op: CudaTileOp) -> str:
     if not isinstance(value, DenseElementsAttr):
         return "cst"
     element_type = value.type.element_type
-    if element_type == i1:
+    if is_number(element_type, "i1"):
         elements = set(value.elements())
         return "cst_i1" if len(elements) > 1 else "true" if elements == {1} else "false"
     name = "cst"

@@ -20,15 +20,16 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
-from libtile.asm.attribute_kinds import default_attribute, normalized
+from libtile.asm.attribute_kinds import normalized
 from libtile.asm.dialect import DIALECT, Dialect, OpParser, default_dialect
 from libtile.asm.lexer import Source
 from libtile.asm.metadata import BEGIN as METADATA
 from libtile.asm.metadata import skip_metadata
 from libtile.asm.op_state import Argument, OpState, Use
 from libtile.asm.values import MAX_RESULT_NUMBER, ValueParser
-from libtile.dialects.cuda_tile.attribute_text import LOCATIONS, file_line_col_of
-from libtile.dialects.cuda_tile.ops import SEGMENTS, CudaTileOp
+from libtile.dialects.cuda_tile.attribute_text import LOCATIONS
+from libtile.dialects.cuda_tile.locations import file_line_col_of
+from libtile.dialects.cuda_tile.ops import SEGMENTS, CudaTileOp, default_attribute
 from libtile.dialects.cuda_tile.types import i32
 from libtile.ir.locations import set_location
 from libtile.ir.strings import unquote

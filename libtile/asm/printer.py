@@ -8,11 +8,7 @@ from functools import cache
 from itertools import accumulate, islice
 from typing import TYPE_CHECKING, Any
 
-from xdsl.dialects.builtin import ArrayAttr, ModuleOp, UnregisteredOp
-from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
-
 from libtile.asm.aliases import Aliases
-from libtile.asm.attribute_kinds import default_attribute
 from libtile.asm.names import Named, Names, Suggest
 from libtile.asm.recursion import room_for_nesting
 from libtile.dialects.cuda_tile.attribute_text import (
@@ -25,14 +21,26 @@ from libtile.dialects.cuda_tile.attribute_text import (
     location_text,
     no_alias,
 )
-from libtile.dialects.cuda_tile.attributes import EnumAttr
-from libtile.dialects.cuda_tile.ops import SEGMENTS, CudaTileOp
-from libtile.dialects.cuda_tile.types import CudaTileType, i32, type_text
+from libtile.dialects.cuda_tile.forms import CudaTileOp, CudaTileType, DenseElementsAttr, EnumAttr, TensorViewType
+from libtile.dialects.cuda_tile.op_forms import SEGMENTS
+from libtile.dialects.cuda_tile.type_forms import DYNAMIC, type_text
+from libtile.ir.forms import (
+    ArrayAttr,
+    Attribute,
+    Block,
+    BlockArgument,
+    FunctionType,
+    ModuleOp,
+    Operation,
+    Region,
+    SSAValue,
+    UnregisteredOp,
+)
 from libtile.spec import OpSpec
 from libtile.spec.model import AttributeSpec
 
 if TYPE_CHECKING:
-    from libtile.asm.custom_ops import PrintOp
+    from libtile.asm.custom_ops_print import PrintOp
 
 INDENT = "  "
 
@@ -40,13 +48,13 @@ INDENT = "  "
 @cache
 def _compiled(cls: type[CudaTileOp]) -> PrintOp | None:
     """The function that writes ops of a class in their custom form; None when they have none."""
-    from libtile.asm.custom_ops import PRINTERS
+    from libtile.asm.custom_ops_print import PRINTERS
     from libtile.asm.format_print import compile_printer
 
     op = cls.spec
     if op.format == "generic":
         return None
-    return PRINTERS[op.name] if op.format == "custom" else compile_printer(op, cls.dialect)
+    return PRINTERS[op.name] if op.format == "custom" else compile_printer(cls)
 
 
 class Printer:
@@ -96,7 +104,6 @@ class Printer:
     # -- pieces -------------------------------------------------------------------------------------------------
 
     write: Callable[[str], None]
-    default_index_type = i32
 
     def value(self, value: SSAValue[Any]) -> str:
         """The name of a value; one that is defined outside of what is printed has none."""
@@ -295,7 +302,7 @@ class Printer:
 
     def _hidden_terminator(self, region: Region) -> Operation | None:
         """The terminator of a region that its op's custom form implies."""
-        from libtile.asm.custom_directives import IMPLICIT, implied_terminator
+        from libtile.asm.custom_directives_print import IMPLICIT, implied_terminator
 
         op = region.parent
         if self.generic or not isinstance(op, CudaTileOp) or op.spec.name not in IMPLICIT or not printable(op):
@@ -334,7 +341,7 @@ def _is_default(op: Operation, name: str, value: Attribute) -> bool:
         return False
     if declared.kind == "bool_array":
         return not any(op.attribute_value(name) or ())
-    return value == default_attribute(declared, op.dialect)
+    return value == op.default_of(declared)
 
 
 def _generic_properties(op: Operation) -> dict[str, Attribute]:
@@ -344,7 +351,7 @@ def _generic_properties(op: Operation) -> dict[str, Attribute]:
     properties = dict(op.properties)
     for declared in op.spec.attributes:
         if declared.name not in properties and declared.default is not None:
-            default = default_attribute(declared, op.dialect)
+            default = op.default_of(declared)
             if default is not None:
                 properties[declared.name] = default
     return properties
@@ -355,7 +362,7 @@ def _required(spec: OpSpec) -> tuple[AttributeSpec, ...]:
     return tuple(a for a in spec.attributes if not a.optional and not a.is_flag and a.default is None)
 
 
-_TYPED = {"dense": "DenseElementsAttr", "function_type": "FunctionType"}
+_TYPED = {"dense": DenseElementsAttr, "function_type": FunctionType}
 
 
 def printable(op: CudaTileOp) -> bool:
@@ -366,7 +373,7 @@ def printable(op: CudaTileOp) -> bool:
         value = properties.get(attribute.name)
         if value is None:
             return False
-        if attribute.kind in _TYPED and type(value).__name__ != _TYPED[attribute.kind]:
+        if attribute.kind in _TYPED and not isinstance(value, _TYPED[attribute.kind]):
             return False
     if len(op.regions) != len(spec.regions):
         return False
@@ -419,10 +426,9 @@ def _form_fits(op: CudaTileOp) -> bool:
     if name in ("get_index_space_shape", "get_tensor_shape"):
         return bool(op.results)
     if name == "preview$call":
-        return op.properties.get("const_args") == ArrayAttr([])
+        constants = op.properties.get("const_args")
+        return isinstance(constants, ArrayAttr) and not constants.data
     if name == "make_tensor_view":
-        from libtile.dialects.cuda_tile.types import DYNAMIC, TensorViewType
-
         view = op.results[0].type
         return (
             isinstance(view, TensorViewType)

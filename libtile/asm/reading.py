@@ -10,7 +10,7 @@ from libtile.asm.cursor import ParseError
 from libtile.asm.lexer import Source
 from libtile.asm.parser import Parser
 from libtile.asm.recursion import room_for_nesting
-from libtile.dialects.cuda_tile.attribute_text import file_line_col_of
+from libtile.dialects.cuda_tile.locations import file_line_col_of
 from libtile.spec import Spec
 from libtile.support.collector import collector_paused
 from libtile.support.diagnostics import DiagnosticError

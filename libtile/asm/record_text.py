@@ -5,7 +5,7 @@ A file has many ops and few kinds of them: ops of one name, with equal attribute
 names of their values. The first op of a kind is converted, verified and printed as any op is, and gives a `Form`, into
 which the names of all others are put. Made as IR are those that are checked against what stands around them: loops and
 conditionals, terminators, uses of symbols, and reductions and scans with all that they hold. They make up the outline
-of the module, in which `builtin.unrealized_conversion_cast` stands for the values and the debug scopes of what was left
+of the module, in which ops of no dialect stand for the values and the debug scopes of what was left
 out, and which is verified as a module is.
 
 There are no diagnostics here: what does not verify has no text, and is left to the way over the IR, which says why.
@@ -18,19 +18,19 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from xdsl.dialects.builtin import UnrealizedConversionCastOp
-from xdsl.ir import Attribute, Block, Operation, SSAValue
-
-from libtile.asm.custom_directives import IMPLICIT
+from libtile.asm.custom_directives_print import IMPLICIT
+from libtile.asm.diagnosis import diagnose, generic_text
 from libtile.asm.disasm_names import RENAMED, Disassembler
-from libtile.asm.module import diagnose, generic_text
 from libtile.asm.names import Names, Suggest, has_suggestions, suggested_names
 from libtile.asm.printer import Printer
 from libtile.bytecode import model as bc
 from libtile.bytecode.errors import InvalidError
+from libtile.dialects.cuda_tile import kit_light
 from libtile.dialects.cuda_tile.bridge import FromBytecode
-from libtile.dialects.cuda_tile.ops import CudaTileOp
+from libtile.dialects.cuda_tile.forms import CudaTileOp
 from libtile.dialects.cuda_tile.verify import verify_alone
+from libtile.ir import light
+from libtile.ir.forms import Attribute, Block, Operation, SSAValue
 from libtile.spec import OpSpec
 from libtile.support.collector import collector_paused
 from libtile.support.diagnostics import has_errors
@@ -75,7 +75,7 @@ class _Outline(FromBytecode):
     """Converts what has to be IR, and finds the forms of all else."""
 
     def __init__(self, module: bc.Module) -> None:
-        super().__init__(module)
+        super().__init__(module, kit_light)
         self.bodies: dict[Block, _Body] = {}
         self.stand_ins: list[tuple[SSAValue, bc.Value]] = []
         self.assumes = False
@@ -174,10 +174,8 @@ class _Outline(FromBytecode):
             raise _Undecided from None
 
 
-def _cast(results: list[Attribute], location: Any) -> Operation:
-    cast = UnrealizedConversionCastOp.get([], results)
-    cast.location = location
-    return cast
+def _cast(results: list[Attribute], location: Any) -> Any:
+    return light.Operation(result_types=results, location=location)
 
 
 # -- text -------------------------------------------------------------------------------------------------------------

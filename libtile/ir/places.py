@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from xdsl.ir import Block, Operation, Region, SSAValue
+from libtile.ir.forms import Block, Operation, Region, SSAValue
 
 
 def is_within(value: SSAValue, op: Operation) -> bool:

@@ -21,7 +21,6 @@ from libtile.dialects.cuda_tile.attribute_text import (
     key_text,
     location_text,
     no_alias,
-    source_of,
 )
 from libtile.dialects.cuda_tile.attributes import DebugAttr, DenseElementsAttr, DILocAttr, OptimizationHintsAttr
 
@@ -54,7 +53,7 @@ class _Spelling:
 
     def _definition(self, attr: Attribute) -> str:
         if isinstance(attr, DILocAttr):
-            return f"loc(fused<{self._alias(attr.scope)}>[{location_text(source_of(attr))}])"
+            return f"loc(fused<{self._alias(attr.scope)}>[{location_text(attr.position())}])"
         if isinstance(attr, DebugAttr):
             return attribute_text(attr, TypeElision.NEVER, no_alias)
         return f"loc({location_text(attr, self)})"

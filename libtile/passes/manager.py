@@ -178,7 +178,7 @@ class PassManager:
 
     def _verify(self, name: str, op: Operation) -> None:
         """Verify what a pass left behind, unless it is what was verified last."""
-        from libtile.asm.module import diagnose
+        from libtile.asm.diagnosis import diagnose
         from libtile.ir.snapshot import Snapshot
 
         with timing.stage("verify"):

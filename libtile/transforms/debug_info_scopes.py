@@ -20,7 +20,6 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation
 from xdsl.passes import ModulePass
 
-from libtile.dialects.cuda_tile.attribute_text import file_line_col
 from libtile.dialects.cuda_tile.attributes import (
     DICompileUnitAttr,
     DIFileAttr,
@@ -28,6 +27,7 @@ from libtile.dialects.cuda_tile.attributes import (
     DISubprogramAttr,
     FileLineColRange,
 )
+from libtile.dialects.cuda_tile.locations import file_line_col
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.ir.locations import set_location
 from libtile.ir.places import walk

@@ -252,15 +252,17 @@ def test_boolean_hints_are_i1_integers() -> None:
 
 def test_wide_negative_identity_is_read_as_the_reference_reads_it() -> None:
     attribute = bc.Float(0xFFF0000000000000, bc.make_type("f64"), wide=True)
-    from libtile.dialects.cuda_tile.bridge_values import TypeReader, attribute_from_bytecode
+    from libtile.dialects.cuda_tile import kit_xdsl
+    from libtile.dialects.cuda_tile.values_from_bytecode import TypeReader, attribute_from_bytecode
 
-    converted = attribute_from_bytecode(attribute, TypeReader().convert)
+    converted = attribute_from_bytecode(attribute, TypeReader(kit_xdsl))
     assert isinstance(converted, FloatAttr) and converted.value.data == float("inf")
 
 
 def test_dictionary_attribute_is_a_dictionary() -> None:
-    from libtile.dialects.cuda_tile.bridge_values import TypeReader, attribute_from_bytecode
+    from libtile.dialects.cuda_tile import kit_xdsl
+    from libtile.dialects.cuda_tile.values_from_bytecode import TypeReader, attribute_from_bytecode
 
     attribute = bc.Dictionary((("b", bc.Integer(1, I32)), ("a", bc.String("x"))))
-    converted = attribute_from_bytecode(attribute, TypeReader().convert)
+    converted = attribute_from_bytecode(attribute, TypeReader(kit_xdsl))
     assert isinstance(converted, DictionaryAttr) and list(converted.data) == ["a", "b"]

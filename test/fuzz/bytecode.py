@@ -23,7 +23,7 @@ from libtile.bytecode.annotate import annotate, sections_of
 from libtile.bytecode.container import append_section
 from libtile.bytecode.model import Dense, Global
 from libtile.dialects.cuda_tile.attributes import OptimizationHintsAttr
-from libtile.dialects.cuda_tile.bridge import from_bytecode
+from libtile.dialects.cuda_tile.bridge import from_bytecode, light_ir
 from libtile.dialects.cuda_tile.to_bytecode import write_bytecode
 from libtile.spec import default_spec
 from libtile.support.diagnostics import DiagnosticError, has_errors
@@ -112,6 +112,16 @@ def check_file(data: bytes) -> str:
     return "module"
 
 
+def check_refused(module: bytecode.Module, error: bytecode.BytecodeError) -> None:
+    """What has no form in the dialect has none in light IR, and says the same."""
+    try:
+        light_ir(module)
+    except bytecode.BytecodeError as other:
+        assert str(other) == str(error), "light IR says something else"
+        return
+    raise AssertionError("light IR takes it")
+
+
 def _widen_hints(op: Operation) -> None:
     """Give the integers in the hints of a module the 64 bits that they have when they are read from text."""
     for inner in op.walk():
@@ -149,12 +159,17 @@ class BytecodeFuzzer(Fuzzer):
             return outcome
         annotate(data, allow_testing=True, preview=PREVIEW)
         module = bytecode.read(data, allow_testing=True, preview=PREVIEW)
+        light = bytecode.read(data, allow_testing=True, preview=PREVIEW)
         try:
             op = from_bytecode(module)
         except bytecode.BytecodeError as error:
+            check_refused(light, error)
             return f"{check_error(error, data)} of the dialect"
         printed = [print_op(op), print_op(op, debuginfo=True), print_op(op, generic=True)]
         found = verify(op)
+        same = light_ir(light)
+        assert verify(same) == found, "light IR has other diagnostics"
+        assert [print_op(same), print_op(same, debuginfo=True), print_op(same, generic=True)] == printed, "or texts"
         check_rendered(found)
         if has_errors(found):
             return "invalid"

@@ -129,7 +129,7 @@ class Optimizer:
             self.warnings += manager.warnings
 
     def _verify(self, op: Operation) -> list[Diagnostic]:
-        from libtile.asm.module import diagnose
+        from libtile.asm.diagnosis import diagnose
         from libtile.support.diagnostics import DiagnosticError, has_errors
 
         found = diagnose(op, warn_hints=self.options.warn_hints, error_hints=self.options.error_hints)

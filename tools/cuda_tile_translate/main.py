@@ -103,11 +103,11 @@ class Translator:
 
     def bytecode_to_text(self, data: bytes) -> str:
         from libtile import bytecode
-        from libtile.dialects.cuda_tile.bridge import from_bytecode
+        from libtile.dialects.cuda_tile.bridge import light_ir
 
         module = bytecode.read(data, allow_testing=True, preview=self.options.previews)
         self._warn(module.warnings)
-        op = from_bytecode(module)
+        op = light_ir(module)
         self._verify(op)
         return self._print(op)
 
@@ -139,7 +139,7 @@ class Translator:
         return op
 
     def _verify(self, op: Operation) -> None:
-        from libtile.asm.module import diagnose
+        from libtile.asm.diagnosis import diagnose
         from libtile.support.diagnostics import DiagnosticError, has_errors
 
         found = diagnose(op, warn_hints=self.options.warn_hints, error_hints=self.options.error_hints)

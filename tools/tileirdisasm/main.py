@@ -81,13 +81,13 @@ def _disassemble(data: bytes, debuginfo: bool, previews: frozenset[str]) -> str:
 
 
 def _converted(module: bytecode.Module, debuginfo: bool) -> str:
-    """The text of a module by way of its ops, which takes longer."""
+    """The text of a module by way of all its ops, which takes longer."""
+    from libtile.asm.diagnosis import diagnose
     from libtile.asm.disasm_names import disassembly
-    from libtile.asm.module import diagnose
-    from libtile.dialects.cuda_tile.bridge import from_bytecode
+    from libtile.dialects.cuda_tile.bridge import light_ir
     from libtile.support.diagnostics import DiagnosticError, has_errors
 
-    op = from_bytecode(module)
+    op = light_ir(module)
     problems = diagnose(op)
     if has_errors(problems):
         raise _refused(DiagnosticError(problems))

@@ -9,11 +9,24 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from enum import Enum
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any
 
-from xdsl.dialects.builtin import (
+from libtile.dialects.cuda_tile.forms import (
+    DebugAttr,
+    DenseElementsAttr,
+    DIFileAttr,
+    DILocAttr,
+    EnumAttr,
+    FileLineColRange,
+    OptimizationHintsAttr,
+)
+from libtile.dialects.cuda_tile.type_forms import NUMBER_NAMES, is_number, type_text
+from libtile.dialects.cuda_tile.type_forms import function_type_text as function_type_text
+from libtile.dialects.cuda_tile.type_forms import generic_type_text as generic_type_text
+from libtile.ir.forms import (
     ArrayAttr,
+    Attribute,
     CallSiteLoc,
     DenseArrayBase,
     DictionaryAttr,
@@ -21,33 +34,17 @@ from xdsl.dialects.builtin import (
     FloatAttr,
     FunctionType,
     FusedLoc,
-    IntAttr,
     IntegerAttr,
     IntegerType,
     NameLoc,
     NoneAttr,
     StringAttr,
     SymbolRefAttr,
+    TypeAttribute,
     UnitAttr,
     UnknownLoc,
     UnregisteredAttr,
 )
-from xdsl.ir import Attribute, TypeAttribute
-
-from libtile.dialects.cuda_tile.attributes import (
-    DebugAttr,
-    DenseElementsAttr,
-    DICompileUnitAttr,
-    DIFileAttr,
-    DILexicalBlockAttr,
-    DILocAttr,
-    DISubprogramAttr,
-    EnumAttr,
-    FileLineColRange,
-    OptimizationHintsAttr,
-)
-from libtile.dialects.cuda_tile.types import NUMBER_NAMES, i1, type_text
-from libtile.dialects.cuda_tile.types import i64 as i64_type
 from libtile.ir.strings import is_bare_identifier, quote, symbol_text
 from libtile.numerics.text import float_bits, float_text, integer_text
 
@@ -127,24 +124,12 @@ def enum_text(attr: EnumAttr) -> str:
     return f"{attr.value} : i32" if attr.spec.plain else f"#cuda_tile.{attr.text()}"
 
 
-def function_type_text(type_: FunctionType) -> str:
-    inputs = ", ".join(generic_type_text(t) for t in type_.inputs.data)
-    outputs = [generic_type_text(t) for t in type_.outputs.data]
-    single = len(outputs) == 1 and not isinstance(type_.outputs.data[0], FunctionType)
-    return f"({inputs}) -> {outputs[0] if single else '(' + ', '.join(outputs) + ')'}"
-
-
-def generic_type_text(type_: Attribute) -> str:
-    """A type outside of the dialect's custom forms: with the dialect's prefix."""
-    return function_type_text(type_) if isinstance(type_, FunctionType) else type_text(type_, short=False)
-
-
 def _integer(attr: IntegerAttr[Any], elision: TypeElision) -> str:
     type_ = attr.type
-    if type_ == i1:
+    if is_number(type_, "i1"):
         return "true" if attr.value.data else "false"
     text = str(attr.value.data)
-    if elision is TypeElision.MUST or (elision is TypeElision.MAY and type_ == i64_type):
+    if elision is TypeElision.MUST or (elision is TypeElision.MAY and is_number(type_, "i64")):
         return text
     return f"{text} : {type_text(type_)}"
 
@@ -177,7 +162,7 @@ def dictionary_text(attributes: Mapping[str, Attribute], alias: Alias = no_alias
 def dense_array_values(attr: DenseArrayBase[Any]) -> str:
     """The elements alone: `1, 2`."""
     name = NUMBER_NAMES.get(attr.elt_type)
-    if attr.elt_type == i1:
+    if is_number(attr.elt_type, "i1"):
         return ", ".join("true" if v else "false" for v in attr.get_values())
     if isinstance(attr.elt_type, IntegerType):
         return ", ".join(map(str, attr.get_values()))
@@ -251,39 +236,15 @@ def location_text(location: Attribute, alias: Alias = no_alias, top: bool = True
             return attribute_text(location, TypeElision.NEVER)
 
 
-def file_line_col(filename: str, line: int, column: int) -> FileLineColLoc:
-    """`loc("file":line:column)`, made without xDSL's checks (text has one for each op)."""
-    return file_line_col_of(StringAttr(filename), line, column)
-
-
-def file_line_col_of(filename: StringAttr, line: int, column: int) -> FileLineColLoc:
-    attr = object.__new__(FileLineColLoc)
-    set_field = object.__setattr__
-    set_field(attr, "filename", filename)
-    set_field(attr, "line", _int_attr(line))
-    set_field(attr, "column", _int_attr(column))
-    return attr
-
-
-@lru_cache(maxsize=4096)
-def _int_attr(value: int) -> IntAttr:
-    return IntAttr(value)
-
-
-def source_of(location: DILocAttr) -> FileLineColLoc:
-    """The file position inside of a debug location."""
-    return file_line_col(location.filename, location.line, location.column)
-
-
-_DEBUG_FIELDS: dict[type[DebugAttr], tuple[tuple[str, str, bool], ...]] = {
-    DICompileUnitAttr: (("file", "file", False),),
-    DILexicalBlockAttr: (
+_DEBUG_FIELDS: dict[str, tuple[tuple[str, str, bool], ...]] = {
+    "di_compile_unit": (("file", "file", False),),
+    "di_lexical_block": (
         ("scope", "scope", False),
         ("file", "file", False),
         ("line", "line", False),
         ("column", "column", True),
     ),
-    DISubprogramAttr: (
+    "di_subprogram": (
         ("file", "file", False),
         ("line", "line", False),
         ("name", "subprogram_name", False),
@@ -297,7 +258,7 @@ _DEBUG_FIELDS: dict[type[DebugAttr], tuple[tuple[str, str, bool], ...]] = {
 
 
 def debug_fields(cls: type[DebugAttr]) -> tuple[tuple[str, str, bool], ...]:
-    return _DEBUG_FIELDS[cls]
+    return _DEBUG_FIELDS[cls.mnemonic]
 
 
 def debug_text(attr: DebugAttr, alias: Alias = no_alias) -> str:
@@ -305,11 +266,11 @@ def debug_text(attr: DebugAttr, alias: Alias = no_alias) -> str:
     if isinstance(attr, DIFileAttr):
         return f"<{quote(attr.file_name)} in {quote(attr.directory)}>"
     if isinstance(attr, DILocAttr):
-        source = source_of(attr)
+        source = attr.position()
         position = alias(source) or f"loc({location_text(source)})"
         return f"<{position} in {attribute_text(attr.scope, TypeElision.NEVER, alias)}>"
     parts = []
-    for text_name, field, optional in _DEBUG_FIELDS[type(attr)]:
+    for text_name, field, optional in _DEBUG_FIELDS[attr.mnemonic]:
         value = getattr(attr, field)
         if optional and not value:
             continue

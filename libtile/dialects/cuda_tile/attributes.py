@@ -1,23 +1,38 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Attributes of the cuda_tile dialect: enums, assumption predicates, optimization hints, tile constants, debug info.
 
-All are immutable values. `text()` is the spelling after the dialect's `#cuda_tile.` prefix.
+All are immutable values; what they hold and how they are spelled is said by their forms, see `attribute_forms`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from xdsl.ir import Attribute, Data
 
-from libtile.dialects.cuda_tile.types import TileType, bit_width
+from libtile.dialects.cuda_tile.attribute_forms import (
+    AttributeForm,
+    BoundedForm,
+    DebugForm,
+    DenseElementsForm,
+    DICompileUnitForm,
+    DIFileForm,
+    DILexicalBlockForm,
+    DILocForm,
+    DISubprogramForm,
+    DivByForm,
+    EnumForm,
+    OptimizationHintsForm,
+    SameElementsForm,
+    TestValueForm,
+)
+from libtile.dialects.cuda_tile.attribute_forms import element_storage_bytes as element_storage_bytes
 from libtile.ir.data_field import DataField, data_definition
+from libtile.ir.light import stand_for
 from libtile.ir.plain_class import PlainClass
-from libtile.spec import default_spec
-from libtile.spec.model import EnumSpec
 
 if TYPE_CHECKING:
+    from xdsl.dialects.builtin import FileLineColLoc
     from xdsl.parser import AttrParser
     from xdsl.printer import Printer
 
@@ -26,20 +41,8 @@ OUTSIDE_ATTRIBUTE = "cuda_tile.outside"
 the tensor as a whole. What is loaded there is padding."""
 
 
-class CudaTileAttribute(Data[Any], metaclass=PlainClass):
-    """Base of the dialect's attributes: a value (`data`), a mnemonic and a textual body with its brackets."""
-
-    mnemonic: ClassVar[str]
-
-    def body(self) -> str:
-        """The text that follows the mnemonic, `<...>` included."""
-        raise TypeError(f"{type(self).__name__} has no textual body")  # every subclass has one
-
-    def text(self) -> str:
-        return self.mnemonic + self.body()
-
-    def __str__(self) -> str:
-        return "#cuda_tile." + self.text()
+class CudaTileAttribute(AttributeForm, Data[Any], metaclass=PlainClass):
+    """Base of the dialect's attributes: see `AttributeForm`."""
 
     def print_parameter(self, printer: Printer) -> None:
         printer.print_string(self.body())
@@ -50,120 +53,45 @@ class CudaTileAttribute(Data[Any], metaclass=PlainClass):
 
 
 @data_definition
-class EnumAttr(CudaTileAttribute):
+class EnumAttr(EnumForm, CudaTileAttribute):
     """A case of one of the enums in the spec, e.g. `EnumAttr("RoundingMode", "nearest_even")`.
 
     `enum` is the declaration, or the name of one of the default spec. ValueError when it has no such case.
     """
 
     name = "cuda_tile.enum"
-    spec: EnumSpec
-
-    enum = DataField[str](0)
-    keyword = DataField[str](1)
-
-    def __init__(self, enum: EnumSpec | str, keyword: str):
-        declared = default_spec().enums[enum] if isinstance(enum, str) else enum
-        if keyword not in declared.by_keyword:
-            raise ValueError(f"{keyword!r} is not a case of {declared.name}")
-        super().__init__((declared.name, keyword))
-        # Beside the data: the same case of an enum that an overlay extends is equal.
-        object.__setattr__(self, "spec", declared)
-
-    @property
-    def value(self) -> int:
-        return self.spec.by_keyword[self.keyword].value
-
-    def body(self) -> str:
-        return f"<{self.keyword}>"
-
-    def text(self) -> str:
-        return self.spec.attr + self.body()
 
 
 @data_definition
-class DivByAttr(CudaTileAttribute):
+class DivByAttr(DivByForm, CudaTileAttribute):
     """`div_by<16>` or `div_by<4, every 4 along 1>`."""
 
     name = "cuda_tile.div_by"
-    mnemonic = "div_by"
-
-    divisor = DataField[int](0)
-    every = DataField[int | None](1)
-    along = DataField[int | None](2)
-
-    def __init__(self, divisor: int, every: int | None = None, along: int | None = None):
-        super().__init__((divisor, every, along))
-
-    def body(self) -> str:
-        tail = "" if self.every is None else f", every {self.every}"
-        tail += "" if self.along is None else f" along {self.along}"
-        return f"<{self.divisor}{tail}>"
 
 
 @data_definition
-class SameElementsAttr(CudaTileAttribute):
+class SameElementsAttr(SameElementsForm, CudaTileAttribute):
     """`same_elements<[2, 4]>`: the tile is made of boxes of this shape, each of one value."""
 
     name = "cuda_tile.same_elements"
-    mnemonic = "same_elements"
-
-    def __init__(self, values: Sequence[int]):
-        super().__init__(tuple(values))
-
-    @property
-    def values(self) -> tuple[int, ...]:
-        return self.data
-
-    def body(self) -> str:
-        return f"<[{', '.join(map(str, self.values))}]>"
 
 
 @data_definition
-class BoundedAttr(CudaTileAttribute):
+class BoundedAttr(BoundedForm, CudaTileAttribute):
     """`bounded<0, ?>`: inclusive signed bounds; None leaves one open."""
 
     name = "cuda_tile.bounded"
-    mnemonic = "bounded"
-
-    lower = DataField[int | None](0)
-    upper = DataField[int | None](1)
-
-    def __init__(self, lower: int | None, upper: int | None):
-        super().__init__((lower, upper))
-
-    def body(self) -> str:
-        lower, upper = ("?" if b is None else str(b) for b in self.data)
-        return f"<{lower}, {upper}>"
 
 
 @data_definition
-class OptimizationHintsAttr(CudaTileAttribute):
+class OptimizationHintsAttr(OptimizationHintsForm, CudaTileAttribute):
     """`optimization_hints=<sm_100 = {num_cta_in_cga = 8}>`: by architecture, by key, an attribute."""
 
     name = "cuda_tile.optimization_hints"
-    mnemonic = "optimization_hints"
-
-    def __init__(self, hints: Mapping[str, Mapping[str, Attribute]]):
-        super().__init__(tuple((arch, tuple(keys.items())) for arch, keys in hints.items()))
-
-    @property
-    def hints(self) -> dict[str, dict[str, Attribute]]:
-        """A fresh mapping, in the order of the source."""
-        return {arch: dict(keys) for arch, keys in self.data}
-
-    def body(self) -> str:
-        from libtile.dialects.cuda_tile.attribute_text import attribute_text, key_text
-
-        archs = (
-            f"{key_text(arch)} = {{{', '.join(f'{key_text(key)} = {attribute_text(value)}' for key, value in keys)}}}"
-            for arch, keys in self.data
-        )
-        return f"<{', '.join(archs)}>"
 
 
 @data_definition
-class DenseElementsAttr(CudaTileAttribute):
+class DenseElementsAttr(DenseElementsForm, CudaTileAttribute):
     """The value of a tile constant: its type, and its elements as little-endian bytes.
 
     Elements take whole bytes, `ceil(bits / 8)` each (tf32: 4), except i1, which takes one byte (0 or 1) each.
@@ -171,80 +99,13 @@ class DenseElementsAttr(CudaTileAttribute):
     """
 
     name = "cuda_tile.dense"
-    mnemonic = "dense"
-
-    type = DataField[TileType](0)
-    raw = DataField[bytes](1)
-
-    def __init__(self, type_: TileType, raw: bytes):
-        super().__init__((type_, raw))
-
-    @property
-    def element_bytes(self) -> int:
-        return element_storage_bytes(self.type.element_type)
-
-    @property
-    def is_splat(self) -> bool:
-        return len(self.raw) == self.element_bytes
-
-    def elements(self) -> list[int]:
-        """The bit pattern of every element stored (one for a splat), in row-major order."""
-        width = self.element_bytes
-        return [int.from_bytes(self.raw[i : i + width], "little") for i in range(0, len(self.raw), width)]
-
-    @property
-    def memory_bytes(self) -> int:
-        """How many bytes `memory` has."""
-        packed = bit_width(self.type.element_type) == 4
-        return self.type.num_elements // 2 if packed else self.type.num_elements * self.element_bytes
-
-    def memory(self) -> bytes:
-        """All elements of the type as they lie in memory: tf32 as an f32, 4-bit ones two to a byte, the first lower.
-
-        The reference assembler initialises globals so.
-        """
-        count = self.type.num_elements
-        if not self.is_splat or count == 1:
-            return self._in_memory(self.raw)
-        return self._in_memory(self.raw * 2) * (count // 2)
-
-    def _in_memory(self, raw: bytes) -> bytes:
-        bits = bit_width(self.type.element_type)
-        if bits == 4:
-            return bytes(low | high << 4 for low, high in zip(raw[::2], raw[1::2]))
-        if bits == 19:
-            words = (int.from_bytes(raw[i : i + 4], "little") << 13 for i in range(0, len(raw), 4))
-            return b"".join(word.to_bytes(4, "little") for word in words)
-        return raw
-
-    def body(self) -> str:
-        from libtile.dialects.cuda_tile.attribute_text import elements_text
-
-        return f"<{elements_text(self)}>"
-
-
-def element_storage_bytes(element_type: Attribute) -> int:
-    """Bytes that one element of a tile constant takes: whole bytes, a power of two of them (tf32 takes 4)."""
-    size = (bit_width(element_type) + 7) // 8
-    return 1 << (size - 1).bit_length()
 
 
 @data_definition
-class TestValueAttr(CudaTileAttribute):
+class TestValueAttr(TestValueForm, CudaTileAttribute):
     """The attribute of the testing versions."""
 
     name = "cuda_tile.bytecode_test_value"
-    mnemonic = "bytecode_test_value"
-
-    def __init__(self, value: int):
-        super().__init__(value)
-
-    @property
-    def value(self) -> int:
-        return self.data
-
-    def body(self) -> str:
-        return f"<{self.data}>"
 
 
 # -- locations and debug information ----------------------------------------------------------------------------------
@@ -276,84 +137,45 @@ class FileLineColRange(Data[tuple[str, int, int, int, int]], metaclass=PlainClas
         parser.raise_error("locations are read by libtile.parse")
 
 
-class DebugAttr(CudaTileAttribute):
+stand_for(FileLineColRange)
+
+
+class DebugAttr(DebugForm, CudaTileAttribute):
     """Base of the debug-information records; fields are named as in `spec/data/attributes.toml`."""
-
-    fields: ClassVar[tuple[str, ...]]
-
-    def __getattr__(self, name: str) -> Any:
-        fields = type(self).fields
-        if name in fields:
-            return self.data[fields.index(name)]
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-
-    def body(self) -> str:
-        from libtile.dialects.cuda_tile.attribute_text import debug_text
-
-        return debug_text(self)
 
 
 @data_definition
-class DIFileAttr(DebugAttr):
+class DIFileAttr(DIFileForm, DebugAttr):
     """`#cuda_tile.di_file<"file.py" in "/directory">`."""
 
     name = "cuda_tile.di_file"
-    mnemonic = "di_file"
-    fields = ("file_name", "directory")
-
-    def __init__(self, file_name: str, directory: str):
-        super().__init__((file_name, directory))
 
 
 @data_definition
-class DICompileUnitAttr(DebugAttr):
+class DICompileUnitAttr(DICompileUnitForm, DebugAttr):
     name = "cuda_tile.di_compile_unit"
-    mnemonic = "di_compile_unit"
-    fields = ("file",)
-
-    def __init__(self, file: DIFileAttr):
-        super().__init__((file,))
 
 
 @data_definition
-class DISubprogramAttr(DebugAttr):
+class DISubprogramAttr(DISubprogramForm, DebugAttr):
     name = "cuda_tile.di_subprogram"
-    mnemonic = "di_subprogram"
-    fields = ("file", "line", "subprogram_name", "linkage_name", "compile_unit", "scope_line", "flags")
-
-    def __init__(
-        self,
-        file: DIFileAttr,
-        line: int,
-        subprogram_name: str,
-        linkage_name: str,
-        compile_unit: DICompileUnitAttr,
-        scope_line: int,
-        flags: int = 0,
-    ):
-        super().__init__((file, line, subprogram_name, linkage_name, compile_unit, scope_line, flags))
 
 
 @data_definition
-class DILexicalBlockAttr(DebugAttr):
+class DILexicalBlockAttr(DILexicalBlockForm, DebugAttr):
     name = "cuda_tile.di_lexical_block"
-    mnemonic = "di_lexical_block"
-    fields = ("scope", "file", "line", "column")
-
-    def __init__(self, scope: Attribute, file: DIFileAttr, line: int, column: int):
-        super().__init__((scope, file, line, column))
 
 
 @data_definition
-class DILocAttr(DebugAttr):
+class DILocAttr(DILocForm, DebugAttr):
     """A location with its debug scope: `#cuda_tile.di_loc<loc("file":line:col) in #scope>`."""
 
     name = "cuda_tile.di_loc"
-    mnemonic = "di_loc"
-    fields = ("scope", "filename", "line", "column")
 
-    def __init__(self, scope: Attribute, filename: str, line: int, column: int):
-        super().__init__((scope, filename, line, column))
+    def position(self) -> FileLineColLoc:
+        from libtile.dialects.cuda_tile.locations import file_line_col
+
+        return file_line_col(self.filename, self.line, self.column)
 
 
 ATTRIBUTES: tuple[type[Attribute], ...] = (

@@ -7,61 +7,38 @@ the file's layout (table order, unused entries) and its version; the writer then
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from functools import lru_cache
-from typing import Any
-
-from xdsl.dialects.builtin import (
-    UNKNOWN_LOC,
-    ArrayAttr,
-    DenseArrayBase,
-    IntegerAttr,
-    StringAttr,
-    SymbolRefAttr,
-    UnitAttr,
-)
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from collections.abc import Callable, Iterator
 
 from libtile.bytecode import model as bc
-from libtile.bytecode.body import PlaceRecorder
 from libtile.bytecode.errors import InvalidError
-from libtile.dialects.cuda_tile import attributes as ir
-from libtile.dialects.cuda_tile import types
-from libtile.dialects.cuda_tile.bridge_values import (
-    INTEGER_TYPES,
+from libtile.dialects.cuda_tile.op_forms import SEGMENTS
+from libtile.dialects.cuda_tile.values_from_bytecode import (
     TypeReader,
     attribute_from_bytecode,
     dense_from_bytecode,
     hints_from_bytecode,
+    value_reader,
 )
-from libtile.dialects.cuda_tile.locations import call_site_loc
-from libtile.dialects.cuda_tile.ops import OPS, SEGMENTS, CudaTileOp, OpClasses
-from libtile.spec import Spec, default_spec
-from libtile.spec.model import AttributeSpec
 from libtile.support.collector import collector_paused
 
-_DEBUG_CLASSES: dict[str, type[ir.DebugAttr]] = {
-    "di_file": ir.DIFileAttr,
-    "di_compile_unit": ir.DICompileUnitAttr,
-    "di_subprogram": ir.DISubprogramAttr,
-    "di_lexical_block": ir.DILexicalBlockAttr,
-    "di_loc": ir.DILocAttr,
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import ModuleType as Kit
+    from typing import Any
+
+    from libtile.bytecode.body import PlaceRecorder
+    from libtile.dialects.cuda_tile import attributes as ir
+    from libtile.dialects.cuda_tile.ops import CudaTileOp
+    from libtile.ir.forms import Attribute, Block, Operation, SSAValue
+
+_DEBUG_CLASSES = {
+    "di_file": "DIFileAttr",
+    "di_compile_unit": "DICompileUnitAttr",
+    "di_subprogram": "DISubprogramAttr",
+    "di_lexical_block": "DILexicalBlockAttr",
+    "di_loc": "DILocAttr",
 }
-
-
-_other_classes: list[tuple[Spec, Mapping[str, type[CudaTileOp]]]] = []
-
-
-def _classes(spec: Spec) -> Mapping[str, type[CudaTileOp]]:
-    """The op classes of a spec; those of the few others than the package's own are made once each."""
-    if spec is default_spec():
-        return OPS
-    for known, classes in _other_classes:
-        if known is spec:
-            return classes
-    _other_classes.append((spec, OpClasses(spec)))
-    return _other_classes[-1][1]
-
+"""The names of the kits' classes for the records."""
 
 # -- bytecode to IR ---------------------------------------------------------------------------------------------------
 
@@ -72,19 +49,33 @@ def from_bytecode(module: bc.Module) -> CudaTileOp:
     Raises BytecodeError when a function does not decode, or when something in it has no form in the dialect. The
     result is not verified.
     """
+    from libtile.dialects.cuda_tile import kit_xdsl
+
     with collector_paused():
-        return FromBytecode(module).run()
+        return FromBytecode(module, kit_xdsl).run()
+
+
+def light_ir(module: bc.Module) -> CudaTileOp:
+    """The same as `light` IR, which the verifier and the printer take, and which needs nothing of xDSL."""
+    from libtile.dialects.cuda_tile import kit_light
+
+    with collector_paused():
+        return FromBytecode(module, kit_light).run()
 
 
 class FromBytecode:
-    """One conversion: the caches of types, locations and attributes, and the values seen so far."""
+    """One conversion: the caches of types, locations and attributes, and the values seen so far.
 
-    def __init__(self, module: bc.Module) -> None:
+    `kit` is what IR is made of: the module `kit_xdsl` or `kit_light`.
+    """
+
+    def __init__(self, module: bc.Module, kit: Kit) -> None:
         self._module = module
-        self._classes = _classes(module.spec)
-        self._types = TypeReader()
+        self.kit = kit
+        self._classes = kit.op_classes(module.spec)
+        self._types = TypeReader(kit)
         self._type = self._types.convert
-        self._locations: dict[bc.DebugInfo | None, Attribute] = {None: UNKNOWN_LOC}
+        self._locations: dict[bc.DebugInfo | None, Attribute] = {None: kit.UNKNOWN_LOC}
         self._values: dict[bc.Value, SSAValue] = {}
         self._readers: dict[str, list[tuple[str, Callable[[Any], Attribute]]]] = {}
         self._source: bc.Operation | None = None
@@ -105,10 +96,10 @@ class FromBytecode:
             except InvalidError as problem:
                 self._place_in_function(problem, function, encoded)
                 raise
-        properties: dict[str, Attribute] = {"sym_name": StringAttr(self._module.name)}
+        properties: dict[str, Attribute] = {"sym_name": self.kit.StringAttr(self._module.name)}
         if self._module.producer is not None:
-            properties["producer"] = StringAttr(self._module.producer)
-        return self._classes["module"](properties=properties, regions=[Region(Block(ops))])
+            properties["producer"] = self.kit.StringAttr(self._module.producer)
+        return self._classes["module"](properties=properties, regions=[self.kit.Region(self.kit.Block(ops))])
 
     def _place_in_table(self, problem: InvalidError, section: str, entry: str, table: str, number: int) -> None:
         """Say where in the file something is that the dialect has no form for, unless a type is to blame."""
@@ -132,31 +123,33 @@ class FromBytecode:
                 problem.offset += _place_of(self._source, function.body, encoded)
 
     def _global(self, record: bc.Global) -> Operation:
+        kit = self.kit
         properties: dict[str, Attribute] = {
-            "sym_name": StringAttr(record.name),
-            "value": dense_from_bytecode(record.value, self._type),
-            "alignment": IntegerAttr(record.alignment - (record.alignment >> 63 << 64), 64),  # 64 bits, with a sign
-            "symbol_visibility": ir.EnumAttr(self._module.spec.enums["SymbolVisibility"], record.visibility),
+            "sym_name": kit.StringAttr(record.name),
+            "value": dense_from_bytecode(record.value, self._types),
+            "alignment": kit.integer(_signed(record.alignment), kit.NUMBER_TYPES["i64"]),
+            "symbol_visibility": kit.EnumAttr(self._module.spec.enums["SymbolVisibility"], record.visibility),
         }
         if record.constant:
-            properties["constant"] = UnitAttr()
+            properties["constant"] = kit.UnitAttr()
         return self._classes["global"](properties=properties)
 
     def _function(self, function: bc.Function) -> Operation:
         properties: dict[str, Attribute] = {
-            "sym_name": StringAttr(function.name),
+            "sym_name": self.kit.StringAttr(function.name),
             "function_type": self._type(function.type),
         }
         if function.hints is not None:
-            properties["optimization_hints"] = ir.OptimizationHintsAttr(hints_from_bytecode(function.hints, self._type))
+            hints = hints_from_bytecode(function.hints, self._types)
+            properties["optimization_hints"] = self.kit.OptimizationHintsAttr(hints)
         if function.argument_attributes:
-            converted = [attribute_from_bytecode(a, self._type) for a in function.argument_attributes]
-            properties["arg_attrs"] = ArrayAttr(converted)
+            converted = [attribute_from_bytecode(a, self._types) for a in function.argument_attributes]
+            properties["arg_attrs"] = self.kit.ArrayAttr(converted)
         location = self._location(function.location)
         self._values = {}
         self._source = None
         block = self._block(function.body, location)
-        op = self._classes[function.kind](properties=properties, regions=[Region(block)])
+        op = self._classes[function.kind](properties=properties, regions=[self.kit.Region(block)])
         op.location = location
         return op
 
@@ -179,10 +172,10 @@ class FromBytecode:
     def _make_location(self, info: bc.DebugInfo) -> Attribute:
         """The location of a record whose parts are made."""
         if info.name == "unknown":
-            return UNKNOWN_LOC
+            return self.kit.UNKNOWN_LOC
         if info.name == "call_site":
-            return call_site_loc(self._locations[info["callee"]], self._locations[info["caller"]])
-        cls = _DEBUG_CLASSES[info.name]
+            return self.kit.call_site_loc(self._locations[info["callee"]], self._locations[info["caller"]])
+        cls: type[ir.DebugAttr] = getattr(self.kit, _DEBUG_CLASSES[info.name])
         fields = [self._debug_field(cls, name, value) for name, value in zip(cls.fields, info.parameters)]
         return cls(*fields)
 
@@ -198,7 +191,7 @@ class FromBytecode:
     def _start_block(self, source: bc.Block, location: Any) -> Block:
         values = self._values
         to_type = self._type
-        block = Block(arg_types=[to_type(a.type) for a in source.arguments])
+        block = self.kit.Block(arg_types=[to_type(a.type) for a in source.arguments])
         for argument, value in zip(source.arguments, block.args):
             values[argument] = value
             value.location = location
@@ -214,15 +207,17 @@ class FromBytecode:
         spec = source.spec
         readers = self._readers.get(spec.name)
         if readers is None:
-            readers = self._readers[spec.name] = [(a.name, self._reader(a)) for a in spec.attributes]
+            readers = self._readers[spec.name] = [
+                (a.name, value_reader(a, self._module.spec, self._types)) for a in spec.attributes
+            ]
         attributes = source.attributes
         properties = {name: read(attributes[name]) for name, read in readers if name in attributes}
         if source.segments is not None:
-            properties[SEGMENTS] = _segments(tuple(source.segments))
+            properties[SEGMENTS] = self.kit.dense_array(self.kit.NUMBER_TYPES["i32"], tuple(source.segments))
         values = self._values
         to_type = self._type
         location = self._location(source.location)
-        regions = [Region([self._block(b, location) for b in region]) for region in source.regions]
+        regions = [self.kit.Region([self._block(b, location) for b in region]) for region in source.regions]
         op = self._classes[spec.name](
             operands=[values[v] for v in source.operands],
             result_types=[to_type(r.type) for r in source.results],
@@ -234,39 +229,16 @@ class FromBytecode:
             values[result] = value
         return op
 
-    def _reader(self, attribute: AttributeSpec) -> Callable[[Any], Attribute]:
-        """How the value of a declared attribute becomes an IR attribute; equal values share one object."""
-        kind = attribute.kind
-        make: Callable[[Any], Attribute]
-        if kind in self._module.spec.enums:
-            enum = self._module.spec.enums[kind]
-            make = lambda v: ir.EnumAttr(enum, v)  # noqa: E731
-        elif kind in INTEGER_TYPES:
-            type_ = INTEGER_TYPES[kind]
-            make = lambda v: IntegerAttr(int(v), type_)  # noqa: E731
-        elif kind == "unit":
-            make = lambda v: UnitAttr()  # noqa: E731
-        elif kind in ("string", "symbol_name"):
-            make = StringAttr
-        elif kind == "symbol_ref":
-            make = SymbolRefAttr
-        elif kind == "function_type":
-            return self._type
-        elif kind == "i32_array":
-            make = lambda v: DenseArrayBase.from_list(types.i32, list(v))  # noqa: E731
-        elif kind == "bool_array":
-            make = lambda v: DenseArrayBase.from_list(types.i1, [int(b) for b in v])  # noqa: E731
-        elif kind in ("array", "dict_array"):
-            return lambda v: ArrayAttr([attribute_from_bytecode(e, self._type) for e in v])
-        elif kind == "test_value":
-            make = ir.TestValueAttr
-        else:
-            return lambda v: attribute_from_bytecode(v, self._type)
-        return _memo(make)
+
+def _signed(value: int) -> int:
+    """A number of 64 bits as one with a sign."""
+    return value - (value >> 63 << 64)
 
 
 def _place_of(op: bc.Operation, body: bc.Block, encoded: bc.EncodedBody) -> int:
     """The position of an op among the bytes of its function's body, which are decoded once more to find it."""
+    from libtile.bytecode.body import PlaceRecorder
+
     recorders: list[PlaceRecorder] = []
 
     def recorder(*arguments: Any) -> PlaceRecorder:
@@ -283,23 +255,3 @@ def _walk(block: bc.Block) -> Iterator[bc.Operation]:
         for region in op.regions:
             for inner in region:
                 yield from _walk(inner)
-
-
-def _memo(make: Callable[[Any], Attribute]) -> Callable[[Any], Attribute]:
-    known: dict[Any, Attribute] = {}
-
-    def get(value: Any) -> Attribute:
-        found = known.get(value)
-        if found is None:
-            found = known[value] = make(value)
-        return found
-
-    return get
-
-
-@lru_cache(maxsize=4096)
-def _segments(sizes: tuple[int, ...]) -> Attribute:
-    return DenseArrayBase.from_list(types.i32, list(sizes))
-
-
-# -- IR to bytecode ---------------------------------------------------------------------------------------------------

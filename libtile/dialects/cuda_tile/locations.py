@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Source locations on ops: building call sites of debug locations, and the position that a diagnostic names."""
+"""Source locations on ops: positions in files, call sites of debug locations, lines of the text of the Tile IR."""
 
 from __future__ import annotations
+
+from functools import lru_cache
 
 from xdsl.dialects.builtin import (
     UNKNOWN_LOC,
@@ -10,15 +12,13 @@ from xdsl.dialects.builtin import (
     FileLineColLoc,
     FusedLoc,
     IntAttr,
-    NameLoc,
+    StringAttr,
     UnknownLoc,
 )
 from xdsl.ir import Attribute
 
 from libtile.dialects.cuda_tile.attributes import DILocAttr, FileLineColRange
-from libtile.support.diagnostics import SourceLocation
-
-_MAX_CHAIN = 1024
+from libtile.dialects.cuda_tile.source_location import source_location
 
 
 def call_site_loc(callee: Attribute, caller: Attribute) -> CallSiteLoc:
@@ -32,27 +32,23 @@ def call_site_loc(callee: Attribute, caller: Attribute) -> CallSiteLoc:
     return attr
 
 
-def source_location(location: Attribute | None) -> SourceLocation | None:
-    """The file position that a diagnostic at `location` names: the callee of a call site, the first fused one.
+def file_line_col(filename: str, line: int, column: int) -> FileLineColLoc:
+    """`loc("file":line:column)`, made without xDSL's checks (text has one for each op)."""
+    return file_line_col_of(StringAttr(filename), line, column)
 
-    None when the location names no position.
-    """
-    for _ in range(_MAX_CHAIN):
-        match location:
-            case DILocAttr() | FileLineColRange():
-                return SourceLocation(location.filename, location.line, location.column)
-            case FileLineColLoc():
-                return SourceLocation(location.filename.data, location.line.data, location.column.data)
-            case CallSiteLoc():
-                location = location.callee
-            case NameLoc():
-                location = location.location
-            case FusedLoc(locations=ArrayAttr() as parts):
-                found = (source_location(inner) for inner in parts)
-                return next((place for place in found if place is not None), None)
-            case _:
-                return None
-    return None
+
+def file_line_col_of(filename: StringAttr, line: int, column: int) -> FileLineColLoc:
+    attr = object.__new__(FileLineColLoc)
+    set_field = object.__setattr__
+    set_field(attr, "filename", filename)
+    set_field(attr, "line", _int_attr(line))
+    set_field(attr, "column", _int_attr(column))
+    return attr
+
+
+@lru_cache(maxsize=4096)
+def _int_attr(value: int) -> IntAttr:
+    return IntAttr(value)
 
 
 def with_source_line(location: Attribute, line: int) -> Attribute:
@@ -94,6 +90,8 @@ def is_encodable(location: Attribute) -> bool:
 __all__ = [
     "UNKNOWN_LOC",
     "call_site_loc",
+    "file_line_col",
+    "file_line_col_of",
     "is_encodable",
     "source_line",
     "source_location",

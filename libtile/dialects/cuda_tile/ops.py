@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import keyword
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
 from typing import Any, ClassVar
 
 from xdsl.dialects.builtin import (
@@ -36,7 +35,11 @@ from xdsl.traits import (
 )
 
 from libtile.dialects.cuda_tile.attributes import EnumAttr
-from libtile.dialects.cuda_tile.types import i1, i8, i32, i64
+from libtile.dialects.cuda_tile.op_forms import SEGMENTS as SEGMENTS
+from libtile.dialects.cuda_tile.op_forms import OpForm
+from libtile.dialects.cuda_tile.op_forms import group_sizes as group_sizes
+from libtile.dialects.cuda_tile.op_forms import python_value as python_value
+from libtile.dialects.cuda_tile.types import i1, i32, i64
 from libtile.dialects.effect_traits import Allocates, AlwaysReturns, Observable, ReadsThrough, WritesThrough
 from libtile.dialects.interfaces import (
     Branch,
@@ -60,8 +63,6 @@ from libtile.spec.model import AttributeSpec, ValueSpec
 from libtile.support.errors import LibtileError
 from libtile.support.threads import SHARED
 
-SEGMENTS = "operandSegmentSizes"
-
 Member = ValueSpec | AttributeSpec
 
 
@@ -69,111 +70,18 @@ class BuildError(LibtileError):
     """An op cannot be made of what `build` was given."""
 
 
-class CudaTileOp(DeclaresOperands):
-    """Base of all ops: gives access to operands, results, attributes and regions by their declared names.
+class CudaTileOp(OpForm, DeclaresOperands):
+    """Base of all ops: gives access to operands, results, attributes and regions by their declared names."""
 
-    Attributes that the spec declares live in `properties`; discardable ones in `attributes`. An op with several
-    optional or variadic operands keeps the size of each group in the `operandSegmentSizes` property.
-    """
-
-    spec: ClassVar[OpSpec]
-    dialect: ClassVar[Spec]
-    """The declarations that `spec` is one of: where its constraints and enums are looked up."""
     traits: ClassVar[OpTraits] = OpTraits(lambda: ())
 
     @classmethod
     def operand_groups(cls) -> Groups:
         return tuple((operand.name, operand.arity == "one") for operand in cls.spec.operands)
 
-    def segment_sizes(self) -> tuple[int, ...]:
-        """Number of operands in each declared group. ValueError when the operands do not fit the declaration."""
-        if self.spec.has_segments:
-            sizes = self.properties.get(SEGMENTS)
-            if not isinstance(sizes, DenseArrayBase):
-                raise ValueError(f"'{self.name}' op requires attribute '{SEGMENTS}'")
-            return tuple(int(n) for n in sizes.get_values())
-        return _operand_sizes(type(self), len(self._operands))
-
-    def operand_group(self, name: str) -> tuple[SSAValue, ...]:
-        """The operands of the group declared as `name`."""
-        start = 0
-        for spec, size in zip(self.spec.operands, self.segment_sizes(), strict=True):
-            if spec.name == name:
-                return tuple(self._operands[start : start + size])
-            start += size
-        raise KeyError(name)
-
-    def operand(self, name: str) -> SSAValue:
-        """The operand declared as `name`. ValueError where the op has not exactly one."""
-        (value,) = self.operand_group(name)
-        return value
-
-    def optional_operand(self, name: str) -> SSAValue | None:
-        """The operand of the optional group declared as `name`, or None."""
-        return next(iter(self.operand_group(name)), None)
-
-    def result_group(self, name: str) -> tuple[SSAValue, ...]:
-        """The results of the group declared as `name`."""
-        start = 0
-        sizes = group_sizes(self.spec.results, len(self.results), self.name, "result")
-        for spec, size in zip(self.spec.results, sizes, strict=True):
-            if spec.name == name:
-                return tuple(self.results[start : start + size])
-            start += size
-        raise KeyError(name)
-
-    def attribute_value(self, name: str) -> Any:
-        """The Python value of a declared attribute; its default, or None (False for a flag), when it is not set."""
-        spec = self.spec.attribute(name)
-        if spec is None:
-            raise KeyError(name)
-        attr = self.properties.get(name)
-        if attr is not None:
-            return python_value(attr)
-        if spec.is_flag:
-            return False
-        if spec.kind == "bool_array" and spec.default is not None:
-            group = str(spec.default).removeprefix("all_false(").removesuffix(")")
-            return (False,) * len(self.operand_group(group))
-        return spec.default
-
-
-@cache
-def _operand_sizes(cls: type[CudaTileOp], count: int) -> tuple[int, ...]:
-    return group_sizes(cls.spec.operands, count, cls.name, "operand")
-
-
-def group_sizes(specs: Sequence[ValueSpec], count: int, op: str, what: str) -> tuple[int, ...]:
-    """How `count` values fall into the declared groups when at most one of these is optional or variadic."""
-    fixed = sum(s.arity == "one" for s in specs)
-    rest = count - fixed
-    flexible = [s for s in specs if s.arity != "one"]
-    if rest < 0 or (rest > 0 and not flexible) or (rest > 1 and flexible[0].is_optional):
-        raise ValueError(f"'{op}' op expected {fixed} {what}s, but found {count}")
-    return tuple(1 if s.arity == "one" else rest for s in specs)
-
-
-def python_value(attr: Attribute) -> Any:
-    """What an attribute means as a Python value (see the module's text)."""
-    match attr:
-        case EnumAttr():
-            return attr.keyword
-        case IntegerAttr():
-            value = attr.value.data
-            return bool(value) if attr.type == i1 else value
-        case StringAttr():
-            return attr.data
-        case SymbolRefAttr():
-            return attr.root_reference.data
-        case UnitAttr():
-            return True
-        case DenseArrayBase():
-            values = attr.get_values()
-            return tuple(bool(v) for v in values) if attr.elt_type in (i1, i8) else tuple(int(v) for v in values)
-        case ArrayAttr():
-            return tuple(attr.data)
-        case _:
-            return attr
+    @classmethod
+    def default_of(cls, attribute: AttributeSpec) -> Attribute | None:
+        return default_attribute(attribute, cls.dialect)
 
 
 _INTEGER_KINDS = {"i64": i64, "i64_nonneg": i64, "i32": i32, "i32_nonneg": i32, "bool": i1}
@@ -206,6 +114,13 @@ def attribute_of(spec: AttributeSpec, value: Any, dialect: Spec) -> Attribute:
     if kind == "dict_array":
         return ArrayAttr([DictionaryAttr(v) for v in value])
     raise TypeError(f"attribute '{spec.name}' ({kind}) cannot be made from {value!r}")
+
+
+def default_attribute(attribute: AttributeSpec, dialect: Spec) -> Attribute | None:
+    """The attribute that the scalar default of one of `dialect`'s declarations stands for."""
+    if attribute.default is None or attribute.kind == "bool_array":
+        return None
+    return attribute_of(attribute, attribute.default, dialect)
 
 
 _RESERVED = frozenset(dir(CudaTileOp)) | frozenset(Operation.__annotations__) | {"spec"}

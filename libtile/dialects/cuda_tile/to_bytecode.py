@@ -27,7 +27,6 @@ from libtile.bytecode.errors import MigrationError
 from libtile.bytecode.ops_codec import CONTAINER_OPS
 from libtile.dialects.cuda_tile import attributes as ir
 from libtile.dialects.cuda_tile.bridge_values import (
-    INTEGER_TYPES,
     TypeWriter,
     attribute_to_bytecode,
     dense_to_bytecode,
@@ -35,6 +34,7 @@ from libtile.dialects.cuda_tile.bridge_values import (
 )
 from libtile.dialects.cuda_tile.locations import is_encodable, source_location
 from libtile.dialects.cuda_tile.ops import CudaTileOp
+from libtile.dialects.cuda_tile.values_from_bytecode import INTEGER_TYPES
 from libtile.ir.places import walk
 from libtile.spec import Spec, Version, default_spec
 from libtile.spec.model import AttributeSpec

@@ -25,7 +25,7 @@ from xdsl.irdl import (
 )
 from xdsl.utils.exceptions import VerifyException
 
-from libtile.dialects.cuda_tile.verify.types import inner_sizes_problem
+from libtile.dialects.cuda_tile.verify.foreign_types import inner_sizes_problem
 from libtile.dialects.effect_traits import Observable, ReadsMemory
 from libtile.dialects.nv_tileaa.attributes import MemScopeAttr, MemSemanticAttr, PaddingValueAttr, RmwModeAttr
 from libtile.dialects.nv_tileaa.contracts import require_mode, require_token_result

@@ -3,12 +3,9 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import ArrayAttr
-from xdsl.ir import Attribute, Block, Operation
-
-from libtile.dialects.cuda_tile.locations import source_location
-from libtile.dialects.cuda_tile.ops import CudaTileOp
-from libtile.dialects.cuda_tile.types import NUMBER_TYPES, TileType
+from libtile.dialects.cuda_tile.forms import CudaTileOp, TileType
+from libtile.dialects.cuda_tile.source_location import source_location
+from libtile.dialects.cuda_tile.type_forms import NUMBER_NAMES
 from libtile.dialects.cuda_tile.verify.report import (
     Report,
     Violation,
@@ -20,9 +17,10 @@ from libtile.dialects.cuda_tile.verify.report import (
     rule,
 )
 from libtile.dialects.cuda_tile.verify.tiles import tile
+from libtile.ir.forms import ArrayAttr, Attribute, Block, Operation
 from libtile.support.diagnostics import error
 
-_HALVES = (NUMBER_TYPES["f16"], NUMBER_TYPES["bf16"])
+_HALVES = ("f16", "bf16")
 
 
 @rule("reduce", "scan")
@@ -55,7 +53,7 @@ def _identities(op: CudaTileOp) -> None:
         element, type_ = tile(operand).element_type, getattr(identity, "type", None)
         if not isinstance(type_, Attribute):
             fail(op, f"expect a typed identity at index: {index}")
-        if type_ == element or (element in _HALVES and type_ in _HALVES):
+        if type_ == element or all(NUMBER_NAMES.get(t) in _HALVES for t in (element, type_)):
             continue
         fail(
             op,
@@ -80,7 +78,7 @@ def _inferred_results(op: CudaTileOp) -> None:
     for operand in op._operands:
         type_ = tile(operand)
         if op.spec.name == "reduce":
-            type_ = TileType((*type_.shape[:dim], *type_.shape[dim + 1 :]), type_.element_type)
+            type_ = type(type_)((*type_.shape[:dim], *type_.shape[dim + 1 :]), type_.element_type)
         inferred.append(type_)
     results = [r.type for r in op.results]
     if inferred != results:

@@ -6,15 +6,11 @@ Tile IR specification, section Operations, groups Floating Point and Integer (th
 
 from __future__ import annotations
 
-from xdsl.ir import Attribute
-
-from libtile.dialects.cuda_tile.attributes import EnumAttr
-from libtile.dialects.cuda_tile.ops import CudaTileOp
-from libtile.dialects.cuda_tile.types import NUMBER_TYPES, TileType
+from libtile.dialects.cuda_tile.forms import CudaTileOp, EnumAttr, TileType
+from libtile.dialects.cuda_tile.type_forms import is_number
 from libtile.dialects.cuda_tile.verify.report import Report, fail, quoted, rule
+from libtile.ir.forms import Attribute
 from libtile.spec import default_spec
-
-F32 = NUMBER_TYPES["f32"]
 
 
 def element_type(op: CudaTileOp) -> Attribute:
@@ -41,7 +37,7 @@ def require_rounding(op: CudaTileOp, allowed: tuple[str, ...], listed: tuple[str
 def only_f32(op: CudaTileOp, modifier: str, present: bool) -> None:
     """A modifier that exists for f32 alone."""
     element = element_type(op)
-    if present and element != F32:
+    if present and not is_number(element, "f32"):
         fail(op, f"{modifier} modifier only supported for f32 data type, but got: {quoted(element)}")
 
 

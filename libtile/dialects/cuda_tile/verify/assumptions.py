@@ -6,20 +6,26 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from xdsl.ir import Attribute
-
-from libtile.dialects.cuda_tile.attributes import BoundedAttr, DivByAttr, SameElementsAttr
-from libtile.dialects.cuda_tile.ops import CudaTileOp
-from libtile.dialects.cuda_tile.types import PointerType, TensorViewType, TileType, bit_width, is_integer
+from libtile.dialects.cuda_tile.forms import (
+    BoundedAttr,
+    CudaTileOp,
+    DivByAttr,
+    PointerType,
+    SameElementsAttr,
+    TensorViewType,
+    TileType,
+)
+from libtile.dialects.cuda_tile.type_forms import bit_width, is_integer
 from libtile.dialects.cuda_tile.verify.report import Report, fail, rule
+from libtile.ir.forms import Attribute
 
 _LARGEST_DIVISOR = 1 << 62
 
 
 @rule("assume")
 def assume(op: CudaTileOp, report: Report) -> None:
-    predicate = op.properties["predicate"]
-    _PREDICATES[type(predicate)](op, predicate, op.results[0].type)
+    predicate: Any = op.properties["predicate"]
+    _PREDICATES[predicate.mnemonic](op, predicate, op.results[0].type)
 
 
 def _div_by(op: CudaTileOp, predicate: DivByAttr, type_: Attribute) -> None:
@@ -83,8 +89,8 @@ def _bounded(op: CudaTileOp, predicate: BoundedAttr, type_: Attribute) -> None:
         fail(op, f"{name} expects lower bound to be less than or equal to upper bound")
 
 
-_PREDICATES: dict[type[Attribute], Callable[[CudaTileOp, Any, Attribute], None]] = {
-    DivByAttr: _div_by,
-    SameElementsAttr: _same_elements,
-    BoundedAttr: _bounded,
+_PREDICATES: dict[str, Callable[[CudaTileOp, Any, Attribute], None]] = {
+    "div_by": _div_by,
+    "same_elements": _same_elements,
+    "bounded": _bounded,
 }

@@ -5,8 +5,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from xdsl.dialects.builtin import (
+from libtile.dialects.cuda_tile.forms import (
+    PREDICATES,
+    DenseElementsAttr,
+    EnumAttr,
+    OptimizationHintsAttr,
+    TestValueAttr,
+)
+from libtile.dialects.cuda_tile.type_forms import is_number
+from libtile.ir.forms import (
     ArrayAttr,
+    Attribute,
     DenseArrayBase,
     DictionaryAttr,
     FunctionType,
@@ -15,25 +24,17 @@ from xdsl.dialects.builtin import (
     SymbolRefAttr,
     UnitAttr,
 )
-from xdsl.ir import Attribute
-
-from libtile.dialects.cuda_tile.attributes import (
-    PREDICATES,
-    DenseElementsAttr,
-    EnumAttr,
-    OptimizationHintsAttr,
-    TestValueAttr,
-)
-from libtile.dialects.cuda_tile.types import i1, i32, i64
 from libtile.spec import Spec
 from libtile.spec.model import EnumSpec
 
 Predicate = Callable[[Attribute], bool]
 
 
-def _integer(type_: Attribute, nonnegative: bool = False) -> Predicate:
+def _integer(type_: str, nonnegative: bool = False) -> Predicate:
     def check(attr: Attribute) -> bool:
-        return isinstance(attr, IntegerAttr) and attr.type == type_ and not (nonnegative and attr.value.data < 0)
+        return (
+            isinstance(attr, IntegerAttr) and is_number(attr.type, type_) and not (nonnegative and attr.value.data < 0)
+        )
 
     return check
 
@@ -42,8 +43,8 @@ def _instance(*classes: type[Attribute]) -> Predicate:
     return lambda attr: isinstance(attr, classes)
 
 
-def _dense_array(type_: Attribute) -> Predicate:
-    return lambda attr: isinstance(attr, DenseArrayBase) and attr.elt_type == type_
+def _dense_array(type_: str) -> Predicate:
+    return lambda attr: isinstance(attr, DenseArrayBase) and is_number(attr.elt_type, type_)
 
 
 def _flat_symbol(attr: Attribute) -> bool:
@@ -56,11 +57,11 @@ def _dictionaries(attr: Attribute) -> bool:
 
 _KINDS: dict[str, tuple[Predicate, str]] = {
     "unit": (_instance(UnitAttr), "unit attribute"),
-    "i64": (_integer(i64), "64-bit signless integer attribute"),
-    "i32": (_integer(i32), "32-bit signless integer attribute"),
-    "i64_nonneg": (_integer(i64, True), "64-bit signless integer attribute whose minimum value is 0"),
-    "i32_nonneg": (_integer(i32, True), "32-bit signless integer attribute whose value is non-negative"),
-    "bool": (_integer(i1), "bool attribute"),
+    "i64": (_integer("i64"), "64-bit signless integer attribute"),
+    "i32": (_integer("i32"), "32-bit signless integer attribute"),
+    "i64_nonneg": (_integer("i64", True), "64-bit signless integer attribute whose minimum value is 0"),
+    "i32_nonneg": (_integer("i32", True), "32-bit signless integer attribute whose value is non-negative"),
+    "bool": (_integer("i1"), "bool attribute"),
     "string": (_instance(StringAttr), "string attribute"),
     "symbol_name": (_instance(StringAttr), "string attribute"),
     "symbol_ref": (_flat_symbol, "flat symbol reference attribute"),
@@ -71,8 +72,8 @@ _KINDS: dict[str, tuple[Predicate, str]] = {
         _instance(DenseElementsAttr),
         "An Attribute containing a dense multi-dimensional array of values",
     ),
-    "i32_array": (_dense_array(i32), "i32 dense array attribute"),
-    "bool_array": (_dense_array(i1), "i1 dense array attribute"),
+    "i32_array": (_dense_array("i32"), "i32 dense array attribute"),
+    "bool_array": (_dense_array("i1"), "i1 dense array attribute"),
     "hints": (_instance(OptimizationHintsAttr), ""),
     "predicate": (_instance(*PREDICATES), "AssumePredicateAttrInterface instance"),
     "test_value": (_instance(TestValueAttr), ""),

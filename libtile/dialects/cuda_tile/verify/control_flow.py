@@ -5,11 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import FunctionType
-from xdsl.ir import Attribute, Operation, Region
-
-from libtile.dialects.cuda_tile.ops import CudaTileOp
-from libtile.dialects.cuda_tile.types import TensorViewType, TileViewType
+from libtile.dialects.cuda_tile.forms import CudaTileOp, TensorViewType, TileViewType
 from libtile.dialects.cuda_tile.verify.report import (
     Report,
     fail,
@@ -20,6 +16,7 @@ from libtile.dialects.cuda_tile.verify.report import (
     region_rule,
     rule,
 )
+from libtile.ir.forms import Attribute, FunctionType, Operation, Region
 
 
 def _operand_types(op: Operation) -> list[Attribute]:

@@ -3,16 +3,13 @@
 
 from __future__ import annotations
 
-from xdsl.ir import Attribute
-
-from libtile.dialects.cuda_tile.ops import CudaTileOp
-from libtile.dialects.cuda_tile.types import NUMBER_NAMES, NUMBER_TYPES, TileType, bit_width
+from libtile.dialects.cuda_tile.forms import CudaTileOp, TileType
+from libtile.dialects.cuda_tile.type_forms import NUMBER_NAMES, bit_width, is_number
 from libtile.dialects.cuda_tile.verify.arithmetic import element_type, rounding_modes
 from libtile.dialects.cuda_tile.verify.report import Report, fail, quoted, rule
+from libtile.ir.forms import Attribute
 from libtile.numerics.elements import ELEMENTS, FORMATS
 from libtile.spec import default_spec
-
-_E8M0 = NUMBER_TYPES["f8E8M0FNU"]
 
 
 def _source_element(op: CudaTileOp) -> Attribute:
@@ -46,7 +43,7 @@ def truncate(op: CudaTileOp, report: Report) -> None:
 
 @rule("itof")
 def integer_to_float(op: CudaTileOp, report: Report) -> None:
-    if element_type(op) == _E8M0:
+    if is_number(element_type(op), "f8E8M0FNU"):
         fail(
             op,
             "integer to f8E8M0FNU conversion is not supported, please first convert to another float type",

@@ -11,12 +11,9 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import ArrayAttr, CallSiteLoc, FusedLoc, NameLoc
-from xdsl.ir import Attribute, Operation
-
-from libtile.dialects.cuda_tile.attributes import DILexicalBlockAttr, DILocAttr, DISubprogramAttr
-from libtile.dialects.cuda_tile.ops import CudaTileOp
+from libtile.dialects.cuda_tile.forms import CudaTileOp, DILexicalBlockAttr, DILocAttr, DISubprogramAttr
 from libtile.dialects.cuda_tile.verify.report import fail, fail_plain
+from libtile.ir.forms import ArrayAttr, Attribute, CallSiteLoc, FusedLoc, NameLoc, Operation
 from libtile.ir.places import walk
 
 

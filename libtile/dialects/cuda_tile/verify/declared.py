@@ -9,20 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from xdsl.dialects.builtin import DenseArrayBase
-from xdsl.ir import Attribute
-
-from libtile.dialects.cuda_tile.ops import SEGMENTS, CudaTileOp
-from libtile.dialects.cuda_tile.types import (
-    NUMBER_TYPES,
-    CudaTileType,
-    PointerType,
-    TileType,
-    i32,
-)
+from libtile.dialects.cuda_tile.forms import CudaTileOp, CudaTileType, PointerType, TileType
+from libtile.dialects.cuda_tile.op_forms import SEGMENTS
+from libtile.dialects.cuda_tile.type_forms import NUMBER_NAMES, is_number
 from libtile.dialects.cuda_tile.verify.attribute_kinds import attribute_kind
 from libtile.dialects.cuda_tile.verify.report import fail, quoted
 from libtile.dialects.cuda_tile.verify.traits import NATIVE_TRAITS, STRUCTURAL_TRAITS, TYPE_TRAITS
+from libtile.ir.forms import Attribute, DenseArrayBase
 from libtile.spec import OpSpec, Spec
 from libtile.spec.model import ConstraintSpec, ValueSpec
 from libtile.support.records import dataclass
@@ -122,7 +115,7 @@ def _segments(spec: OpSpec) -> Check:
 
     def check(op: CudaTileOp) -> None:
         sizes = op.properties.get(SEGMENTS)
-        if not isinstance(sizes, DenseArrayBase) or sizes.elt_type != i32:
+        if not isinstance(sizes, DenseArrayBase) or not is_number(sizes.elt_type, "i32"):
             fail(op, f"requires dense i32 array attribute '{SEGMENTS}'")
         values = sizes.get_values()
         if len(values) != groups:
@@ -170,7 +163,7 @@ def type_predicate(constraint: ConstraintSpec) -> TypePredicate:
     """Whether a type satisfies a declared constraint."""
     if constraint.elements:
         pointers = "ptr" in constraint.elements
-        numbers = frozenset(NUMBER_TYPES[n] for n in constraint.elements if n != "ptr")
+        numbers = frozenset(n for n in constraint.elements if n != "ptr")
         rank = constraint.rank
 
         def tile(type_: Attribute) -> bool:
@@ -179,7 +172,7 @@ def type_predicate(constraint: ConstraintSpec) -> TypePredicate:
             shape, element = type_.data
             if rank is not None and len(shape) != rank:
                 return False
-            return element in numbers or (pointers and isinstance(element, PointerType))
+            return NUMBER_NAMES.get(element) in numbers or (pointers and isinstance(element, PointerType))
 
         return tile
     if constraint.types:
@@ -187,8 +180,7 @@ def type_predicate(constraint: ConstraintSpec) -> TypePredicate:
         return lambda type_: isinstance(type_, CudaTileType) and type_.mnemonic in mnemonics
     if constraint.name == "any":
         return lambda type_: True
-    numbers = frozenset(NUMBER_TYPES.values())
-    return lambda type_: isinstance(type_, CudaTileType) or type_ in numbers
+    return lambda type_: isinstance(type_, CudaTileType) or type_ in NUMBER_NAMES
 
 
 def _values(spec: OpSpec, dialect: Spec) -> list[Check]:

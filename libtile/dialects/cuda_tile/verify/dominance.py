@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from xdsl.ir import Block, Region
+from libtile.ir.forms import Block, Region
 
 
 class Dominators:

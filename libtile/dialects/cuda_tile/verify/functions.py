@@ -5,13 +5,11 @@ from __future__ import annotations
 
 from typing import cast
 
-from xdsl.dialects.builtin import FunctionType
-
-from libtile.dialects.cuda_tile.ops import CudaTileOp
-from libtile.dialects.cuda_tile.types import TileType
+from libtile.dialects.cuda_tile.forms import CudaTileOp, TileType
 from libtile.dialects.cuda_tile.verify.debug_info import verify_body_scopes, verify_function_scope, verify_module_scopes
 from libtile.dialects.cuda_tile.verify.hints import verify_hints
 from libtile.dialects.cuda_tile.verify.report import Report, fail, region_rule, rule
+from libtile.ir.forms import FunctionType
 
 
 @rule("module")

@@ -7,13 +7,10 @@ errors. Which keys an op takes, and which values, is data in the spec.
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import IntegerAttr
-from xdsl.ir import Attribute
-
-from libtile.dialects.cuda_tile.attributes import OptimizationHintsAttr
-from libtile.dialects.cuda_tile.ops import CudaTileOp
-from libtile.dialects.cuda_tile.types import i1
+from libtile.dialects.cuda_tile.forms import CudaTileOp, OptimizationHintsAttr
+from libtile.dialects.cuda_tile.type_forms import is_number
 from libtile.dialects.cuda_tile.verify.report import Report, fail
+from libtile.ir.forms import Attribute, IntegerAttr
 from libtile.spec import default_spec
 
 
@@ -41,7 +38,7 @@ def _problems(op: CudaTileOp, arch: str, keys: dict[str, Attribute]) -> list[str
             problems.append(f"{key} is not known hint for current Operation")
             continue
         kind = "integer" if hint.kind == "i32" else "boolean"
-        if not isinstance(value, IntegerAttr) or (hint.kind == "bool" and value.type != i1):
+        if not isinstance(value, IntegerAttr) or (hint.kind == "bool" and not is_number(value.type, "i1")):
             problems.append(f"{kind} value expected for {arch}.{key}")
             continue
         problem = hint.problem(arch, value.value.data)

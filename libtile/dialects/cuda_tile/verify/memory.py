@@ -6,13 +6,12 @@ Tile IR specification, sections Memory Model (orderings and scopes) and Operatio
 
 from __future__ import annotations
 
-from xdsl.ir import Attribute
-
-from libtile.dialects.cuda_tile.ops import CudaTileOp
-from libtile.dialects.cuda_tile.types import NUMBER_NAMES, PointerType, bit_width, is_float, is_integer
+from libtile.dialects.cuda_tile.forms import CudaTileOp, PointerType
+from libtile.dialects.cuda_tile.type_forms import NUMBER_NAMES, bit_width, is_float, is_integer
 from libtile.dialects.cuda_tile.verify.hints import verify_hints
 from libtile.dialects.cuda_tile.verify.report import Report, fail, quoted, rule
 from libtile.dialects.cuda_tile.verify.tiles import tile
+from libtile.ir.forms import Attribute
 
 _SYNCHRONIZING = {"load": "acquire", "store": "release"}
 

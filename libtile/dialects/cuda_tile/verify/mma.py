@@ -6,8 +6,8 @@ Tile IR specification, section Operations: mmaf, mmai, mmaf_scaled (tables of su
 
 from __future__ import annotations
 
-from libtile.dialects.cuda_tile.ops import CudaTileOp
-from libtile.dialects.cuda_tile.types import NUMBER_NAMES, TileType
+from libtile.dialects.cuda_tile.forms import CudaTileOp, TileType
+from libtile.dialects.cuda_tile.type_forms import NUMBER_NAMES
 from libtile.dialects.cuda_tile.verify.report import Report, dims, fail, rule
 from libtile.dialects.cuda_tile.verify.tiles import tile
 

@@ -6,13 +6,12 @@ No public text states them; they are what the reference disassembler of 13.5 acc
 
 from __future__ import annotations
 
-from xdsl.ir import Attribute
-
-from libtile.dialects.cuda_tile.ops import CudaTileOp
-from libtile.dialects.cuda_tile.types import NUMBER_NAMES, PartitionViewType, TileType, bit_width, is_integer
+from libtile.dialects.cuda_tile.forms import CudaTileOp, PartitionViewType, TileType
+from libtile.dialects.cuda_tile.type_forms import NUMBER_NAMES, bit_width, is_integer
 from libtile.dialects.cuda_tile.verify.memory import verify_ordering
 from libtile.dialects.cuda_tile.verify.report import Report, fail, quoted, rule
 from libtile.dialects.cuda_tile.verify.views import unit_strides, verify_access, verify_inbounds, view_type
+from libtile.ir.forms import Attribute
 
 _FLOATS = ("f16", "bf16", "f32", "f64")
 _HALVES = ("f16", "bf16")

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 
-from libtile.dialects.cuda_tile.ops import CudaTileOp
+from libtile.dialects.cuda_tile.forms import CudaTileOp
 from libtile.dialects.cuda_tile.verify.report import Report, fail, rule
 
 _CONVERSION = r"%[^diuoxXeEfFgGaAcsSpn%]*([diuoxXeEfFgGaAcsSpn%]?)"

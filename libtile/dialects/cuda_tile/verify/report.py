@@ -6,12 +6,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import NoReturn, TypeVar
 
-from xdsl.dialects.builtin import UnregisteredOp
-from xdsl.ir import Attribute, Operation
-
-from libtile.dialects.cuda_tile.locations import source_location
-from libtile.dialects.cuda_tile.ops import CudaTileOp
-from libtile.dialects.cuda_tile.types import quoted as quoted
+from libtile.dialects.cuda_tile.forms import CudaTileOp
+from libtile.dialects.cuda_tile.source_location import source_location
+from libtile.dialects.cuda_tile.type_forms import quoted as quoted
+from libtile.ir.forms import Attribute, Operation, UnregisteredOp
 from libtile.spec import Version, default_spec
 from libtile.support.diagnostics import Diagnostic, error, warning
 from libtile.support.records import dataclass, field

@@ -7,11 +7,10 @@ looked at closely, which gives MLIR's message and notes.
 
 from __future__ import annotations
 
-from xdsl.ir import Block, BlockArgument, Operation, OpResult, Region, SSAValue
-
 from libtile.dialects.cuda_tile.verify.dominance import Dominators
 from libtile.dialects.cuda_tile.verify.report import fail, fail_plain
 from libtile.dialects.cuda_tile.verify.structure import has_graph_region, is_isolated
+from libtile.ir.forms import Block, BlockArgument, Operation, OpResult, Region, SSAValue
 from libtile.support.records import dataclass, field
 
 

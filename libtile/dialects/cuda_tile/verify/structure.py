@@ -3,17 +3,15 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import ModuleOp, UnregisteredOp
-from xdsl.ir import Block, Operation
-from xdsl.traits import IsolatedFromAbove, IsTerminator, NoTerminator
-
-from libtile.dialects.cuda_tile.ops import CudaTileOp
+from libtile.dialects.cuda_tile.forms import CudaTileOp
 from libtile.dialects.cuda_tile.verify.report import Report, fail, fail_plain
+from libtile.ir.forms import Block, ModuleOp, Operation, UnregisteredOp
+from libtile.ir.light import is_stand_in
 
 
 def is_isolated(op: Operation) -> bool:
     """Whether the op's regions use no value from outside."""
-    return op.spec.has_trait("isolated") if isinstance(op, CudaTileOp) else op.has_trait(IsolatedFromAbove)
+    return op.spec.has_trait("isolated") if isinstance(op, CudaTileOp) else _has(op, "IsolatedFromAbove")
 
 
 def has_graph_region(op: Operation) -> bool:
@@ -33,14 +31,28 @@ def needs_terminator(block: Block) -> bool:
         return False
     if isinstance(parent, CudaTileOp):
         return not parent.spec.has_trait("no_terminator")
-    return not parent.has_trait(NoTerminator)
+    return not _has(parent, "NoTerminator")
+
+
+def is_symbol_table(op: Operation) -> bool:
+    """Whether symbols are looked up in the op's region."""
+    return op.spec.has_trait("symbol_table") if isinstance(op, CudaTileOp) else _has(op, "SymbolTable")
 
 
 def is_terminator(op: Operation) -> bool:
     """Whether the op may end a block; an unregistered one may."""
     if isinstance(op, UnregisteredOp):
         return True
-    return op.spec.has_trait("terminator") if isinstance(op, CudaTileOp) else op.has_trait(IsTerminator)
+    return op.spec.has_trait("terminator") if isinstance(op, CudaTileOp) else _has(op, "IsTerminator")
+
+
+def _has(op: Operation, trait: str) -> bool:
+    """Whether an op of another dialect has one of xDSL's traits."""
+    if is_stand_in(op):
+        return False
+    from xdsl import traits
+
+    return op.has_trait(getattr(traits, trait))
 
 
 def check_regions(op: Operation) -> None:

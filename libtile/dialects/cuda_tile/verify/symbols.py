@@ -3,13 +3,9 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import StringAttr
-from xdsl.ir import Operation
-
-from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
-from libtile.dialects.cuda_tile.ops import CudaTileOp
-from libtile.dialects.cuda_tile.types import PointerType, TileType
+from libtile.dialects.cuda_tile.forms import CudaTileOp, DenseElementsAttr, PointerType, TileType
 from libtile.dialects.cuda_tile.verify.report import fail, fail_plain, quoted
+from libtile.ir.forms import Operation, StringAttr
 
 
 def symbols_of(table: Operation) -> dict[str, Operation]:

@@ -5,15 +5,10 @@ from __future__ import annotations
 
 from typing import cast
 
-from xdsl.ir import OpResult, SSAValue
-
-from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
-from libtile.dialects.cuda_tile.ops import CudaTileOp
-from libtile.dialects.cuda_tile.types import NUMBER_TYPES, TileType, bit_width, i32
+from libtile.dialects.cuda_tile.forms import CudaTileOp, DenseElementsAttr, TileType
+from libtile.dialects.cuda_tile.type_forms import bit_width, is_number
 from libtile.dialects.cuda_tile.verify.report import Report, dims, fail, quoted, rule
-
-_F4 = NUMBER_TYPES["f4E2M1FN"]
-_TF32 = NUMBER_TYPES["tf32"]
+from libtile.ir.forms import OpResult, SSAValue
 
 
 def tile(value: SSAValue) -> TileType:
@@ -101,7 +96,7 @@ def reshape(op: CudaTileOp, report: Report) -> None:
 
 @rule("select")
 def select(op: CudaTileOp, report: Report) -> None:
-    if tile(op.results[0]).element_type == _F4:
+    if is_number(tile(op.results[0]).element_type, "f4E2M1FN"):
         fail(op, "cannot operate on sub-byte type F4E2M1FN")
 
 
@@ -110,7 +105,7 @@ def select(op: CudaTileOp, report: Report) -> None:
 
 def _packed_bits(type_: TileType) -> int:
     """Bits that a tile takes when it is packed: tf32 has the storage of f32."""
-    width = 32 if type_.element_type == _TF32 else bit_width(type_.element_type)
+    width = 32 if is_number(type_.element_type, "tf32") else bit_width(type_.element_type)
     return width * type_.num_elements
 
 
@@ -192,7 +187,7 @@ def constant_index(value: SSAValue) -> int | None:
     if not isinstance(value, OpResult) or not isinstance(value.op, CudaTileOp) or value.op.spec.name != "constant":
         return None
     attr = value.op.attribute_value("value")
-    if not isinstance(attr, DenseElementsAttr) or attr.type.element_type != i32 or not attr.is_splat:
+    if not isinstance(attr, DenseElementsAttr) or not is_number(attr.type.element_type, "i32") or not attr.is_splat:
         return None
     return int.from_bytes(attr.raw, "little", signed=True)
 

@@ -11,14 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, StringAttr, UnregisteredOp
-from xdsl.ir import Attribute, Operation
-from xdsl.traits import SymbolTable
-
-from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
-from libtile.dialects.cuda_tile.ops import CudaTileOp
-from libtile.dialects.cuda_tile.types import PointerType, TileType, i1
+from libtile.dialects.cuda_tile.forms import CudaTileOp, DenseElementsAttr, PointerType, TileType
+from libtile.dialects.cuda_tile.type_forms import is_number
 from libtile.dialects.cuda_tile.verify.report import fail, op_name, quoted
+from libtile.dialects.cuda_tile.verify.structure import is_symbol_table
+from libtile.ir.forms import ArrayAttr, Attribute, DictionaryAttr, FunctionType, StringAttr, UnregisteredOp
 from libtile.spec import OpSpec
 from libtile.support.records import dataclass
 
@@ -92,7 +89,7 @@ def _all_match(what: str, key: Callable[[Any], Any]) -> TraitCheck:
 def _i1_result_like_operands(spec: OpSpec, names: tuple[str, ...]) -> Check:
     def check(op: CudaTileOp) -> None:
         result, operand = op.results[0].type, op._operands[0].type
-        if _element(result) != i1 or _shape(result) != _shape(operand):
+        if not is_number(_element(result), "i1") or _shape(result) != _shape(operand):
             fail(op, "failed to verify that Result type has i1 element type and same shape as operands")
 
     return check
@@ -253,11 +250,6 @@ def _symbol(spec: OpSpec, names: tuple[str, ...]) -> Check:
             fail(op, "symbol's parent must have the SymbolTable trait")
 
     return check
-
-
-def is_symbol_table(op: Operation) -> bool:
-    """Whether symbols are looked up in the op's region."""
-    return op.spec.has_trait("symbol_table") if isinstance(op, CudaTileOp) else op.has_trait(SymbolTable)
 
 
 def _function(spec: OpSpec, names: tuple[str, ...]) -> Check:

@@ -4,16 +4,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import prod
 
-from xdsl.dialects.builtin import NoneAttr, TensorType
-from xdsl.ir import Attribute
-
-from libtile.dialects.cuda_tile.types import (
-    DYNAMIC,
-    MAX_TILE_ELEMENTS,
-    NUMBER_NAMES,
-    NUMBER_TYPES,
+from libtile.dialects.cuda_tile.forms import (
+    CudaTileType,
     GatherScatterViewType,
     PartitionViewType,
     PointerType,
@@ -21,12 +14,16 @@ from libtile.dialects.cuda_tile.types import (
     TensorViewType,
     TestEvolvedType,
     TileType,
-    is_element_type,
+)
+from libtile.dialects.cuda_tile.type_forms import (
+    DYNAMIC,
+    MAX_TILE_ELEMENTS,
+    NUMBER_NAMES,
     is_float,
+    is_number,
     type_text,
 )
-from libtile.ir.parsed_data import ParsedData
-from libtile.ir.tile_form import type_text as shown
+from libtile.ir.forms import Attribute, FunctionType
 from libtile.spec import default_spec
 
 _NUMBERS_TEXT = default_spec().constraints["number"].summary
@@ -34,7 +31,7 @@ _NOT_A_NUMBER = {"i4"}
 """Number types that only a tile may hold: i4 has no address."""
 
 
-def is_number(type_: Attribute) -> bool:
+def is_addressable(type_: Attribute) -> bool:
     """Whether the type can be pointed to and viewed."""
     return type_ in NUMBER_NAMES and NUMBER_NAMES[type_] not in _NOT_A_NUMBER
 
@@ -44,14 +41,18 @@ def verify_type(type_: Attribute) -> str | None:
 
     Types of other dialects say it themselves; tiles of theirs are tensors.
     """
-    check = _CHECKS.get(type(type_))
-    if check is None:
-        return type_.problem() if isinstance(type_, ParsedData) else None
-    return check(type_)
+    if isinstance(type_, CudaTileType):
+        check = _CHECKS.get(type_.mnemonic)
+        return None if check is None else check(type_)
+    if type_ in NUMBER_NAMES or isinstance(type_, FunctionType):
+        return None
+    from libtile.dialects.cuda_tile.verify.foreign_types import problem_of
+
+    return problem_of(type_)
 
 
 def _pointer(type_: PointerType) -> str | None:
-    if not is_number(type_.pointee):
+    if not is_addressable(type_.pointee):
         return f"failed to verify 'pointeeType': {_NUMBERS_TEXT}"
     return _ptr_attr(type_.ptr_attr)
 
@@ -68,39 +69,15 @@ def _tile(type_: TileType) -> str | None:
         inner = _pointer(element)
         if inner is not None:
             return inner
-        if element.pointee == NUMBER_TYPES["f4E2M1FN"] and type_.shape:
+        if is_number(element.pointee, "f4E2M1FN") and type_.shape:
             return "tiles of ptr<f4E2M1FN> must have rank 0; use an f4 tile view for memory accesses"
     elif element not in NUMBER_NAMES:
         return f"failed to verify 'elementType': {_NUMBERS_TEXT} or Pointer type or i4"
     return _tile_shape(type_.shape, element)
 
 
-def _tensor(type_: TensorType) -> str | None:
-    """A tile of the inner dialects."""
-    element, shape = type_.element_type, type_.get_shape()
-    if not is_element_type(element):
-        return f"expects tiles of numbers, indices or pointers, but got {shown(type_)}"
-    problem = inner_sizes_problem(shape)
-    if problem is None and isinstance(element, ParsedData):
-        problem = element.problem()
-    if problem is None and not isinstance(type_.encoding, NoneAttr):
-        check = getattr(type_.encoding, "problem_of", None)
-        problem = f"expects a layout, but got {shown(type_.encoding)}" if check is None else check(shape)
-    return problem
-
-
-def inner_sizes_problem(shape: Sequence[int]) -> str | None:
-    """What is wrong with the sizes of a tile of the inner dialects, in their documents' words; None if nothing."""
-    got = f"[{', '.join('?' if size < 0 else str(size) for size in shape)}]"
-    if any(size <= 0 for size in shape):
-        return f"all dimensions must be positive constants, got {got}"
-    if any(size & (size - 1) for size in shape):
-        return f"all dimensions must be powers of two, got {got}"
-    return f"tile would exceed the maximum of {MAX_TILE_ELEMENTS} elements" if prod(shape) > MAX_TILE_ELEMENTS else None
-
-
 def _tile_shape(shape: Sequence[int], element: Attribute) -> str | None:
-    if element == NUMBER_TYPES["f4E2M1FN"] and all(d % 2 for d in shape):
+    if is_number(element, "f4E2M1FN") and all(d % 2 for d in shape):
         return "F4E2M1FN tiles must have an even number of elements"
     count = 1
     for dim in shape:
@@ -119,7 +96,7 @@ def _list(values: Sequence[int]) -> str:
 
 
 def _tensor_view(type_: TensorViewType) -> str | None:
-    if not is_number(type_.element_type):
+    if not is_addressable(type_.element_type):
         return f"failed to verify 'elementType': {_NUMBERS_TEXT}"
     shape, strides = type_.shape, type_.strides
     if len(shape) != len(strides):
@@ -234,13 +211,13 @@ def _test_evolved(type_: TestEvolvedType) -> str | None:
     return next((m for t in (base, new, optional) if t is not None and (m := verify_type(t)) is not None), None)
 
 
-_CHECKS: dict[type[Attribute], Callable[..., str | None]] = {
-    PointerType: _pointer,
-    TileType: _tile,
-    TensorViewType: _tensor_view,
-    PartitionViewType: _grid_view,
-    StridedViewType: _strided_view,
-    GatherScatterViewType: _gather_scatter_view,
-    TestEvolvedType: _test_evolved,
-    TensorType: _tensor,
+_CHECKS: dict[str, Callable[..., str | None]] = {
+    "ptr": _pointer,
+    "tile": _tile,
+    "tensor_view": _tensor_view,
+    "partition_view": _grid_view,
+    "strided_view": _strided_view,
+    "gather_scatter_view": _gather_scatter_view,
+    "testing$bytecode_test_evolved": _test_evolved,
 }
+"""By the type's mnemonic."""

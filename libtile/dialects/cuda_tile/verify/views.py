@@ -5,26 +5,21 @@ from __future__ import annotations
 
 from typing import cast
 
-from xdsl.ir import Attribute, SSAValue
-
-from libtile.dialects.cuda_tile.ops import CudaTileOp
-from libtile.dialects.cuda_tile.types import (
-    DYNAMIC,
-    NUMBER_TYPES,
+from libtile.dialects.cuda_tile.forms import (
+    CudaTileOp,
     GatherScatterViewType,
     PointerType,
     TensorViewType,
     TileType,
     TileViewType,
-    is_integer,
 )
+from libtile.dialects.cuda_tile.type_forms import DYNAMIC, TensorViewForm, is_integer, is_number
 from libtile.dialects.cuda_tile.verify.hints import verify_hints
 from libtile.dialects.cuda_tile.verify.memory import verify_ordering, verify_rmw_mode
 from libtile.dialects.cuda_tile.verify.report import Report, dims, fail, quoted, rule
 from libtile.dialects.cuda_tile.verify.tiles import tile
+from libtile.ir.forms import Attribute, SSAValue
 from libtile.spec import default_spec
-
-_F4 = NUMBER_TYPES["f4E2M1FN"]
 
 
 def view_type(op: CudaTileOp) -> TileViewType:
@@ -121,13 +116,13 @@ def _plain_access(op: CudaTileOp, access_tile: Attribute, report: Report) -> Non
     verify_access(op, access_tile)
     verify_hints(op, report)
     view = view_type(op)
-    if view.tensor_view.element_type == _F4:
+    if is_number(view.tensor_view.element_type, "f4E2M1FN"):
         _packed_view(op, view)
     _no_multicast(op, view)
     verify_inbounds(op, op.operand_group("index"))
 
 
-def unit_strides(view: TensorViewType) -> list[int]:
+def unit_strides(view: TensorViewForm) -> list[int]:
     """The dimensions whose stride is known to be one element."""
     return [dim for dim, stride in enumerate(view.strides) if stride == 1]
 

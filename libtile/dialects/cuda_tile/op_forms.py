@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What is asked of an op of the dialect by the names that the spec declares, whichever IR it is of.
+
+The class here is the base of the ops of xDSL's (`ops`) and of `light` ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+
+from libtile.dialects.cuda_tile.attribute_forms import EnumForm
+from libtile.dialects.cuda_tile.type_forms import NUMBER_NAMES, is_number
+from libtile.ir.forms import ArrayAttr, Attribute, DenseArrayBase, IntegerAttr, StringAttr, SymbolRefAttr, UnitAttr
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, ClassVar
+
+    from libtile.ir.forms import Operation, SSAValue
+    from libtile.spec import OpSpec, Spec
+    from libtile.spec.model import AttributeSpec, ValueSpec
+
+    _Base = Operation
+else:
+    _Base = object
+
+SEGMENTS = "operandSegmentSizes"
+
+
+class OpForm(_Base):
+    """Gives access to operands, results and attributes by their declared names.
+
+    Attributes that the spec declares live in `properties`; discardable ones in `attributes`. An op with several
+    optional or variadic operands keeps the size of each group in the `operandSegmentSizes` property.
+    """
+
+    __slots__ = ()
+
+    spec: ClassVar[OpSpec]
+    dialect: ClassVar[Spec]
+    """The declarations that `spec` is one of: where its constraints and enums are looked up."""
+
+    @classmethod
+    def default_of(cls, attribute: AttributeSpec) -> Any:
+        """The attribute that the scalar default of a declared one stands for; None where there is none."""
+        raise TypeError(f"{cls.__name__} has no attributes")  # every subclass has one
+
+    def segment_sizes(self) -> tuple[int, ...]:
+        """Number of operands in each declared group. ValueError when the operands do not fit the declaration."""
+        if self.spec.has_segments:
+            sizes = self.properties.get(SEGMENTS)
+            if not isinstance(sizes, DenseArrayBase):
+                raise ValueError(f"'{self.name}' op requires attribute '{SEGMENTS}'")
+            return tuple(int(n) for n in sizes.get_values())
+        return _operand_sizes(type(self), len(self._operands))
+
+    def operand_group(self, name: str) -> tuple[SSAValue, ...]:
+        """The operands of the group declared as `name`."""
+        start = 0
+        for spec, size in zip(self.spec.operands, self.segment_sizes(), strict=True):
+            if spec.name == name:
+                return tuple(self._operands[start : start + size])
+            start += size
+        raise KeyError(name)
+
+    def operand(self, name: str) -> SSAValue:
+        """The operand declared as `name`. ValueError where the op has not exactly one."""
+        (value,) = self.operand_group(name)
+        return value
+
+    def optional_operand(self, name: str) -> SSAValue | None:
+        """The operand of the optional group declared as `name`, or None."""
+        return next(iter(self.operand_group(name)), None)
+
+    def result_group(self, name: str) -> tuple[SSAValue, ...]:
+        """The results of the group declared as `name`."""
+        start = 0
+        sizes = group_sizes(self.spec.results, len(self.results), self.name, "result")
+        for spec, size in zip(self.spec.results, sizes, strict=True):
+            if spec.name == name:
+                return tuple(self.results[start : start + size])
+            start += size
+        raise KeyError(name)
+
+    def attribute_value(self, name: str) -> Any:
+        """The Python value of a declared attribute; its default, or None (False for a flag), when it is not set."""
+        spec = self.spec.attribute(name)
+        if spec is None:
+            raise KeyError(name)
+        attr = self.properties.get(name)
+        if attr is not None:
+            return python_value(attr)
+        if spec.is_flag:
+            return False
+        if spec.kind == "bool_array" and spec.default is not None:
+            group = str(spec.default).removeprefix("all_false(").removesuffix(")")
+            return (False,) * len(self.operand_group(group))
+        return spec.default
+
+
+@cache
+def _operand_sizes(cls: type[OpForm], count: int) -> tuple[int, ...]:
+    return group_sizes(cls.spec.operands, count, cls.name, "operand")
+
+
+def group_sizes(specs: Sequence[ValueSpec], count: int, op: str, what: str) -> tuple[int, ...]:
+    """How `count` values fall into the declared groups when at most one of these is optional or variadic."""
+    fixed = sum(s.arity == "one" for s in specs)
+    rest = count - fixed
+    flexible = [s for s in specs if s.arity != "one"]
+    if rest < 0 or (rest > 0 and not flexible) or (rest > 1 and flexible[0].is_optional):
+        raise ValueError(f"'{op}' op expected {fixed} {what}s, but found {count}")
+    return tuple(1 if s.arity == "one" else rest for s in specs)
+
+
+def python_value(attr: Attribute) -> Any:
+    """What an attribute means as a Python value (see the text of the module `ops`)."""
+    match attr:
+        case EnumForm():
+            return attr.keyword
+        case IntegerAttr():
+            value = attr.value.data
+            return bool(value) if is_number(attr.type, "i1") else value
+        case StringAttr():
+            return attr.data
+        case SymbolRefAttr():
+            return attr.root_reference.data
+        case UnitAttr():
+            return True
+        case DenseArrayBase():
+            values = attr.get_values()
+            flags = NUMBER_NAMES.get(attr.elt_type) in ("i1", "i8")
+            return tuple(bool(v) for v in values) if flags else tuple(int(v) for v in values)
+        case ArrayAttr():
+            return tuple(attr.data)
+        case _:
+            return attr
