@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from libtile.cutile.refusals import RefusedNumber, RefusedType, RefusedValue
 from libtile.support.arrays import bytes_at, extent
 from libtile.support.records import dataclass
 
@@ -49,22 +50,22 @@ def host_array(value: Any, index_bits: int = 32) -> HostArray:
     if index_bits != 64:
         for what, numbers in (("shape", found.shape), ("stride", found.strides)):
             if any(not -INT32_MAX - 1 <= n <= INT32_MAX for n in numbers):
-                raise OverflowError(f"{what} is too big")
+                raise RefusedNumber(f"{what} is too big")
     return found
 
 
 def _of_torch(tensor: Any) -> HostArray:
     if tensor.device.type != "cpu":
-        raise ValueError(f"Input array is on device '{tensor.device}', not in host memory")
+        raise RefusedValue(f"Input array is on device '{tensor.device}', not in host memory")
     shape, strides = tuple(map(int, tensor.shape)), tuple(map(int, tensor.stride()))
     return _made(tensor.data_ptr(), shape, strides, tensor.element_size(), tensor.dtype, tensor)
 
 
 def _of_numpy(array: np.ndarray) -> HostArray:
     if any(stride % array.itemsize for stride in array.strides):
-        raise ValueError("Input array has strides that are not a multiple of the size of its elements")
+        raise RefusedValue("Input array has strides that are not a multiple of the size of its elements")
     if array.dtype.byteorder == ">":
-        raise TypeError("Only little-endian types are supported")
+        raise RefusedType("Only little-endian types are supported")
     strides = tuple(stride // array.itemsize for stride in array.strides)
     address = int(array.__array_interface__["data"][0])
     return _made(address, array.shape, strides, array.itemsize, array.dtype.type, array)
@@ -72,11 +73,11 @@ def _of_numpy(array: np.ndarray) -> HostArray:
 
 def _imported(value: Any) -> np.ndarray:
     if not hasattr(value, "__dlpack__"):
-        raise ValueError("Input array is in the memory of a GPU, not in host memory")
+        raise RefusedValue("Input array is in the memory of a GPU, not in host memory")
     try:
         return np.from_dlpack(value)
     except (BufferError, RuntimeError) as error:
-        raise ValueError(f"Input array is not in host memory: {error}") from None
+        raise RefusedValue(f"Input array is not in host memory: {error}") from None
 
 
 def _made(
@@ -86,16 +87,20 @@ def _made(
 
     native = foreign_dtype_object_to_native(dtype)
     if native is None:
-        raise TypeError(f"Unsupported array dtype {getattr(dtype, '__name__', dtype)}")
+        raise RefusedType(f"Unsupported array dtype {getattr(dtype, '__name__', dtype)}")
     read_only = isinstance(owner, np.ndarray) and not owner.flags.writeable
-    memory = bytes_at(address, extent(shape, strides) * item_bytes, owner, read_only=read_only)
+    try:
+        span = extent(shape, strides)
+    except ValueError as problem:
+        raise RefusedValue(str(problem)) from None
+    memory = bytes_at(address, span * item_bytes, owner, read_only=read_only)
     return HostArray(address, shape, strides, native, memory)
 
 
 def scalar_word(value: int, bits: int) -> int:
     """A Python int as a kernel's parameter. OverflowError when it does not fit."""
     if not -(1 << bits - 1) <= value < 1 << bits - 1:
-        raise OverflowError(f"Python int {value} does not fit into the {bits} bits of a kernel argument")
+        raise RefusedNumber(f"Python int {value} does not fit into the {bits} bits of a kernel argument")
     return value
 
 

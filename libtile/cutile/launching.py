@@ -9,10 +9,12 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TextIO
 
+from libtile.cutile.refusals import RefusedType, RefusedValue, refused_kernels
 from libtile.cutile.signature import Arguments, Table, read_arguments
 from libtile.ir.facts import MAX_GRID
 from libtile.support.errors import LibtileError
 from libtile.support.signatures import checked
+from libtile.targets import target
 
 if TYPE_CHECKING:
     from libtile.interpreter import RunResult
@@ -42,9 +44,10 @@ def require_cutile() -> None:
         raise LibtileError(f"cuTile Python is needed: {how} ({error})") from None
 
 
+@checked
 def launch(
     kernel: Any,
-    grid: Sequence[int],
+    grid: Any,
     args: Sequence[Any] = (),
     *,
     backend: str = "interpreter",
@@ -63,11 +66,14 @@ def launch(
     `check`, `block_order` and `out` are those of `libtile.run`; what a kernel prints goes to stdout without `out`. By
     default `check` lets a tile lie outside of an array altogether, which cuTile does not forbid.
 
-    Returns what the run did. Raises what cuTile raises for kernels that it cannot compile; TypeError, ValueError and
-    OverflowError for arguments and grids that cuTile refuses; InterpreterFault, SimulationFault or GpuFault, with the
+    Returns what the run did. Every error is a LibtileError: for kernels that cuTile cannot compile KernelRefused, which
+    is cuTile's own error as well; for arguments and grids that it refuses RefusedType, RefusedValue and RefusedNumber,
+    a TypeError, ValueError and OverflowError; InterpreterFault, SimulationFault or GpuFault, with the
     line of the Python source, for a fault of the kernel; LibtileError without cuTile.
     """
     require_cutile()
+    if gpu_name is not None:
+        target(gpu_name)  # an error for a name of none
     made_by = partial(export, gpu_name=gpu_name or DEFAULT_TARGET)
     return launch_made(
         kernel, grid, args, made_by,
@@ -77,7 +83,7 @@ def launch(
 
 def launch_made(
     kernel: Any,
-    grid: Sequence[int],
+    grid: Any,
     args: Sequence[Any],
     made_by: Maker,
     *,
@@ -108,6 +114,7 @@ def launch_made(
 def bytecode_for(kernel: Any, args: Sequence[Any] = (), *, gpu_name: str = DEFAULT_TARGET) -> tuple[bytes, str]:
     """The Tile IR bytecode of a `ct.kernel` for arguments like these, and the name of the kernel in it."""
     require_cutile()
+    target(gpu_name)  # an error for a name of none
     return _compile(kernel, tuple(args), gpu_name, partial(export, gpu_name=gpu_name))[:2]
 
 
@@ -118,15 +125,17 @@ def flat_launch(kernel: Any, args: Sequence[Any], gpu_name: str) -> tuple[bytes,
     return data, symbol, [_given(word) for word in arguments.flat]
 
 
-def checked_grid(grid: Sequence[int]) -> tuple[int, ...]:
-    """A grid that `ct.launch` takes. TypeError or ValueError for one that it does not."""
+def checked_grid(grid: Any) -> tuple[int, ...]:
+    """A grid that `ct.launch` takes. RefusedType or RefusedValue for one that it does not."""
     if not isinstance(grid, tuple):
-        raise TypeError("Grid must be a tuple")
+        raise RefusedType("Grid must be a tuple")
     if len(grid) > 3:
-        raise ValueError(f"Grid dimensions must be at most 3, got length {len(grid)}")
+        raise RefusedValue(f"Grid dimensions must be at most 3, got length {len(grid)}")
     for axis, extent in enumerate(grid):
+        if not hasattr(type(extent), "__index__"):
+            raise RefusedType(f"Grid[{axis}] must be an integer, got {type(extent).__name__}")
         if extent > MAX_GRID:
-            raise ValueError(
+            raise RefusedValue(
                 f"Grid[{axis}] exceeds 24-bit limit: max={MAX_GRID}, got={extent}. "
                 "Use multiple kernel launches for larger workloads."
             )
@@ -137,7 +146,7 @@ def _compile(kernel: Any, args: tuple[Any, ...], gpu_name: str, made_by: Maker) 
     from cuda.tile.compilation import CallingConvention, KernelSignature
 
     if not hasattr(kernel, "_annotated_function"):
-        raise TypeError(f"launch expects a tile kernel, got {type(kernel).__name__}")
+        raise RefusedType(f"launch expects a tile kernel, got {type(kernel).__name__}")
     arguments = read_arguments(kernel, args)
     key = (gpu_name, _key(arguments.constraints))
     made = _compiled.setdefault(kernel, {})
@@ -145,7 +154,8 @@ def _compile(kernel: Any, args: tuple[Any, ...], gpu_name: str, made_by: Maker) 
         convention = CallingConvention.cutile_python_v2()
         name = kernel._annotated_function.pyfunc.__name__
         signature = KernelSignature(arguments.constraints, convention).with_mangled_symbol(name)
-        made[key] = (made_by(kernel, signature), str(signature.symbol))
+        with refused_kernels():
+            made[key] = (made_by(kernel, signature), str(signature.symbol))
     return (*made[key], arguments)
 
 

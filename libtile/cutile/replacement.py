@@ -15,6 +15,7 @@ from unittest import mock
 
 from libtile.cutile import torch_on_host
 from libtile.cutile.launching import DEFAULT_TARGET, Watcher, export, launch_made, require_cutile
+from libtile.cutile.refusals import RefusedType
 from libtile.cutile.search import searching
 from libtile.cutile.signature import read_arguments
 from libtile.support.signatures import checked
@@ -47,7 +48,7 @@ def on_host(
         programmatic_dependent_launch: bool = False,
     ) -> None:  # fmt: skip
         if not isinstance(programmatic_dependent_launch, bool):
-            raise TypeError("expected argument programmatic_dependent_launch to have type bool")
+            raise RefusedType("expected argument programmatic_dependent_launch to have type bool")
         launch_made(kernel, grid, kernel_args, made_by, backend=backend, gpu_name=gpu_name, check=check, watch=watch)
 
     def compile_kernel(

@@ -16,8 +16,8 @@ from unittest import mock
 from libtile.cutile.launching import DEFAULT_TARGET, require_cutile
 from libtile.cutile.replacement import on_host
 from libtile.support.errors import LibtileError
+from libtile.support.files import Bytes, file_bytes
 from libtile.support.files import Path as AnyPath
-from libtile.support.files import file_bytes
 from libtile.support.records import dataclass
 from libtile.support.signatures import checked
 
@@ -46,8 +46,7 @@ def launched_kernels(
     stderr. Raises LibtileError, with the script's line, for a script that fails, and for one that launches nothing.
     """
     require_cutile()
-    path = os.fspath(script)
-    file_bytes(path)  # LibtileError where it cannot be read
+    path = _readable(script)
     found: dict[tuple[str, bytes], Launched] = {}
 
     def watch(name: str, symbol: str, data: bytes, grid: tuple[int, ...]) -> None:
@@ -78,8 +77,7 @@ def kernel_in(script: AnyPath, name: str | None) -> Any:
     require_cutile()
     from cuda.tile import kernel as kernel_type
 
-    path = os.fspath(script)
-    file_bytes(path)  # LibtileError where it cannot be read
+    path = _readable(script)
     with mock.patch.object(sys, "path", [str(Path(path).resolve().parent), *sys.path]):
         try:
             found = runpy.run_path(path, run_name=Path(path).stem)
@@ -107,6 +105,14 @@ def chosen(kernels: Iterable[Launched], name: str | None) -> Launched:
     names = ", ".join(dict.fromkeys(k.symbol if len(matching) > 1 else k.name for k in matching or kernels))
     what = f"more than one kernel{'' if name is None else f' named {name}'}" if matching else f"no kernel named {name}"
     raise LibtileError(f"the script launches {what}: choose one of {names}")
+
+
+def _readable(script: AnyPath) -> str:
+    """The path of a script. LibtileError for what is none, and where it cannot be read."""
+    if isinstance(script, Bytes):
+        raise LibtileError(f"a script is given by its path, not as {type(script).__name__}")
+    file_bytes(script)
+    return os.fspath(script)
 
 
 def _failure(path: str, error: BaseException) -> str:

@@ -9,6 +9,7 @@ from math import inf, nan
 from typing import Any
 
 from libtile.cutile.launching import bytecode_for, checked_grid
+from libtile.cutile.refusals import RefusedValue
 
 
 def first_that_compiles(
@@ -33,7 +34,7 @@ def first_that_compiles(
     from cuda.tile.tune import Measurement, TuningResult
 
     if not len(search_space):
-        raise ValueError("Search space is empty.")
+        raise RefusedValue("Search space is empty.")
     failures = []
     for configuration in search_space:
         chosen = kernel if isinstance(kernel, kernel_type) else kernel(configuration)
@@ -47,7 +48,7 @@ def first_that_compiles(
         best = Measurement(config=configuration, mean_us=nan, num_samples=0, error_margin_us=inf)
         return TuningResult(best=best, successes=(best,), failures=tuple(failures))
     first, kind, message = failures[0]
-    raise ValueError(f"No valid config found in search space.\nConfig: {first}\n{kind.__name__}: {message}")
+    raise RefusedValue(f"No valid config found in search space.\nConfig: {first}\n{kind.__name__}: {message}")
 
 
 def searching(gpu_name: str) -> dict[Callable[..., Any], Callable[..., Any]]:

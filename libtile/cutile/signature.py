@@ -13,6 +13,7 @@ from itertools import pairwise
 from typing import Any
 
 from libtile.cutile.arrays import HostArray, float_word, host_array, is_array, scalar_word
+from libtile.cutile.refusals import RefusedType, RefusedValue
 from libtile.support.records import dataclass
 
 DIVISOR = 16
@@ -37,7 +38,7 @@ def read_arguments(kernel: Any, args: Sequence[Any], *, shapes: bool = True) -> 
     annotations = kernel._annotated_function.parameter_annotations
     if len(args) != len(annotations):
         expected = f"{len(annotations)} argument{'' if len(annotations) == 1 else 's'}"
-        raise TypeError(f"Kernel expects {expected} but {len(args)} {'was' if len(args) == 1 else 'were'} given")
+        raise RefusedType(f"Kernel expects {expected} but {len(args)} {'was' if len(args) == 1 else 'were'} given")
     flat: list[Any] = []
     reader = _Reader(flat, shapes, _starts(args))
     constraints = tuple(
@@ -64,14 +65,14 @@ class _Reader:
                 [self.constraint(inner, item, f"item #{i} of {path}") for i, (inner, item) in enumerate(items)]
             )
         if node.KIND != "leaf":
-            raise TypeError("Received a non-tuple argument for a parameter annotated as a tuple")
+            raise RefusedType("Received a non-tuple argument for a parameter annotated as a tuple")
         return self._constant(arg, path) if node.constant else self._leaf(node, arg, path)
 
     @staticmethod
     def _item_nodes(node: Any, arg: tuple[Any, ...]) -> Iterator[Any]:
         if node.KIND == "heterogeneous_tuple":
             if len(arg) != len(node.items):
-                raise TypeError(
+                raise RefusedType(
                     f"Received a tuple of length {len(arg)} for a parameter annotated as a tuple of length "
                     f"{len(node.items)}"
                 )
@@ -85,7 +86,7 @@ class _Reader:
         from cuda.tile.compilation import ConstantConstraint
 
         if classify_constant(arg, True) is None:
-            raise TypeError(f"Invalid {path}: Could not interpret object of type '{_name(arg)}' as a constant.")
+            raise RefusedType(f"Invalid {path}: Could not interpret object of type '{_name(arg)}' as a constant.")
         return ConstantConstraint(arg)
 
     def _leaf(self, node: Any, arg: Any, path: str) -> Any:
@@ -108,18 +109,18 @@ class _Reader:
             array = host_array(arg, _index_bits(node.array))
             self.flat += array.words
             return self._array([array], node.array)
-        raise TypeError(f"Invalid {path}: {_why_not(arg)}")
+        raise RefusedType(f"Invalid {path}: {_why_not(arg)}")
 
     def _list(self, annotation: Any, items: list[Any]) -> Any:
         from cuda.tile.compilation import ListConstraint
 
         if not items:
-            raise TypeError("Empty lists are not supported as kernel arguments")
+            raise RefusedType("Empty lists are not supported as kernel arguments")
         element = None if annotation is None else annotation.element
         arrays = []
         for number, item in enumerate(items):
             if not is_array(item):
-                raise TypeError(
+                raise RefusedType(
                     f"Expected list items to be arrays, got {_name(item)}"
                     if isinstance(item, bool | int | float | list)
                     else f"Invalid list item #{number}: unsupported object type '{_name(item)}'"
@@ -127,9 +128,9 @@ class _Reader:
             arrays.append(host_array(item, _index_bits(element)))
         for array in arrays:
             if array.dtype is not arrays[0].dtype:
-                raise TypeError("Arrays in list vary in data type")
+                raise RefusedType("Arrays in list vary in data type")
             if len(array.shape) != len(arrays[0].shape):
-                raise TypeError("Arrays in list vary in rank")
+                raise RefusedType("Arrays in list vary in rank")
         self.flat += [Table(tuple(arrays)), len(arrays)]
         return ListConstraint(self._array(arrays, element), alias_groups=(), elements_may_alias=True)
 
@@ -228,9 +229,9 @@ def _axes(annotation: Any, name: str, rank: int) -> frozenset[int]:
     for axis in () if annotation is None else getattr(annotation, name):
         counted = axis + rank if axis < 0 else axis
         if not 0 <= counted < rank:
-            raise ValueError(f"{name} contains axis {counted} but array rank is {rank}")
+            raise RefusedValue(f"{name} contains axis {counted} but array rank is {rank}")
         if counted in found:
-            raise ValueError(f"{name} contains duplicate axis {axis}")
+            raise RefusedValue(f"{name} contains duplicate axis {axis}")
         found.add(counted)
     return frozenset(found)
 
@@ -241,7 +242,7 @@ def _one_for_all(arrays: Sequence[HostArray], what: str, axis: int, static: bool
     for array in arrays if static else ():
         if (found := getattr(array, what)[axis]) != first:
             name = what.removesuffix("s")
-            raise ValueError(f"Arrays in list vary in static {name} at axis {axis} ({first} vs {found})")
+            raise RefusedValue(f"Arrays in list vary in static {name} at axis {axis} ({first} vs {found})")
     return first
 
 

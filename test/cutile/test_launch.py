@@ -5,6 +5,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +15,7 @@ import cuda.tile as ct
 import ml_dtypes
 import numpy as np
 import pytest
+from cuda.tile._exception import TypeCheckingError
 
 from examples.export import portable_file_names
 from libtile import cutile
@@ -145,14 +149,61 @@ def test_what_a_kernel_prints_goes_to_stdout(backend: str, capsys: pytest.Captur
     ],
 )
 def test_arguments_that_are_refused(args: tuple[Any, ...], problem: str):
-    with pytest.raises((TypeError, ValueError, OverflowError), match=problem):
+    with pytest.raises((TypeError, ValueError, OverflowError), match=problem) as caught:
         cutile.launch(add, (1,), args)
+    assert isinstance(caught.value, LibtileError)
 
 
-def test_grids_that_are_refused():
-    for grid, problem in (([1], "must be a tuple"), ((1, 1, 1, 1), "at most 3"), ((1 << 24,), "24-bit limit")):
-        with pytest.raises((TypeError, ValueError), match=problem):
-            cutile.launch(shout, grid, (1,))
+@pytest.mark.parametrize(
+    ("grid", "problem"),
+    [
+        ([1], "must be a tuple"),
+        ((1, 1, 1, 1), "at most 3"),
+        ((1 << 24,), "24-bit limit"),
+        ((None,), r"Grid\[0\] must be an integer, got NoneType"),
+        ((1, (2,)), r"Grid\[1\] must be an integer, got tuple"),
+    ],
+)
+def test_grids_that_are_refused(grid: Any, problem: str):
+    with pytest.raises((TypeError, ValueError), match=problem) as caught:
+        cutile.launch(shout, grid, (1,))
+    assert isinstance(caught.value, LibtileError)
+
+
+def test_a_kernel_that_cutile_refuses_is_an_error_of_its_own_class_and_of_ours():
+    with pytest.raises(TypeCheckingError, match="Expected an array") as caught:
+        cutile.launch(add, (1,), (1, 1, 1, 16))
+    assert isinstance(caught.value, LibtileError) and type(caught.value).__name__ == "TypeCheckingError"
+    with pytest.raises(LibtileError, match="not positive"):
+        cutile.bytecode_for(add, (*(np.zeros(16, np.float32) for _ in range(3)), 0))
+
+
+JUNK = [None, 1, 1.5, "x", b"x", [1], (1,), (None,), {}, object(), np.zeros(3), len, ct.launch]
+
+
+@pytest.mark.parametrize("value", JUNK, ids=[type(value).__name__ + str(n) for n, value in enumerate(JUNK)])
+def test_whatever_is_given_the_error_is_libtile_s(value: Any):
+    a = np.zeros(16, np.float32)
+    good = (a, a.copy(), a.copy(), 16)
+    attempts: list[Callable[[], object]] = [
+        lambda: cutile.launch(value, (1,), good),
+        lambda: cutile.launch(add, value, good),
+        lambda: cutile.launch(add, (1,), value),
+        lambda: cutile.launch(add, (1,), (value, *good[1:])),
+        lambda: cutile.launch(add, (1,), (*good[:3], value)),
+        lambda: cutile.bytecode_for(add, good, gpu_name=value),
+        lambda: cutile.bytecode_for(add, value),
+        lambda: cutile.launched_kernels(value),
+        *(
+            partial(cutile.launch, add, (1,), good, backend=backend, **{option: value})
+            for backend in BACKENDS
+            for option in ("gpu_name", "check", "block_order", "out")
+        ),
+        lambda: cutile.launch(add, (1,), good, backend=value),
+    ]
+    for attempt in attempts:
+        with suppress(LibtileError):
+            attempt()
 
 
 def test_on_host_ct_launch_runs_kernels():
