@@ -17,7 +17,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute
 
-from libtile.dialects.cuda_tile.attributes import DILocAttr, FileLineColRange
+from libtile.dialects.cuda_tile.forms import DILocAttr, FileLineColRange
 from libtile.dialects.cuda_tile.source_location import source_location
 
 
