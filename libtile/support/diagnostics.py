@@ -22,14 +22,16 @@ class Severity(Enum):
 
 @dataclass(frozen=True, slots=True)
 class SourceLocation:
-    """A position in a file; line and column count from 1, and are 0 when only the file is known."""
+    """A position in a file; line and column count from 1, and are 0 when only the file is known. As a text it is for
+    people: what of the name would break a line is in escapes."""
 
     filename: str
     line: int = 0
     column: int = 0
 
     def __str__(self) -> str:
-        return f"{self.filename}:{self.line}:{self.column}" if self.line else self.filename
+        name = visible(self.filename)
+        return f"{name}:{self.line}:{self.column}" if self.line else name
 
 
 SHOWN_COLUMNS = 1000

@@ -15,6 +15,7 @@ from contextvars import ContextVar
 from enum import Enum
 
 from libtile.support.diagnostics import SourceLocation
+from libtile.support.errors import visible
 from libtile.support.records import dataclass
 
 
@@ -359,7 +360,7 @@ def command_line_format(remarks: Iterable[Remark]) -> str:
     for remark in (r for r in remarks if r.kind is not Kind.WARNING):
         functions.setdefault(remark.function, {}).setdefault(remark.category.value, []).append(remark)
     return "\n".join(
-        f"in function: {function}:\n\n"
+        f"in function: {visible(function)}:\n\n"
         + "\n".join(
             f"  category: {category}\n" + "".join(map(_command_line, categories[category]))
             for category in sorted(categories)
@@ -383,7 +384,7 @@ def _command_line(remark: Remark) -> str:
         f"       = name: {remark.name}",
         *(f"       = {_detail(name, text)}" for name, text in remark.arguments),
     ]
-    return "\n".join(lines) + "\n\n"
+    return "\n".join(map(visible, lines)) + "\n\n"
 
 
 def _kind(remark: Remark) -> str:

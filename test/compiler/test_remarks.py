@@ -178,3 +178,12 @@ def test_no_option_selects_nothing():
     assert not nothing.enabled
     assert nothing.select(GEMM) == []
     assert RemarkFilter.from_options(analysis="memory").enabled
+
+
+def test_control_characters_of_names_stay_out_of_the_terminal():
+    place = SourceLocation("a\n\x1b[31m\udcff", 3, 4)
+    message = ("Message", (("Reason", "b\r\x07"), ("a\n", "b\n")))
+    for kind, written in ((Kind.MISSED, remarks.command_line_format), (Kind.WARNING, remarks.warnings_format)):
+        text = written([Remark(Category.HINTS, kind, "Name", message[0], "k\n\x1b", place, message[1])])
+        assert all(line.isprintable() for line in text.split("\n"))
+        assert '--> "a\\n\\x1b[31m\\xff":3:4\n' in text and "= reason: b\\r\\x07\n" in text

@@ -16,6 +16,7 @@ import libtile
 from libtile.backend import ptxas
 from libtile.compiler import driver
 from libtile.compiler.options import Options
+from libtile.support.diagnostics import SourceLocation
 from libtile.support.errors import visible
 from patience import PATIENCE
 from tools.process import ROOT
@@ -324,6 +325,23 @@ def test_what_cannot_be_shown_is_escaped() -> None:
     assert visible("a\nb\x1b[0m\udcff ü\t") == "a\\nb\\x1b[0m\\xff ü\\t"
     assert visible("a\n\tb\x07", keep="\n\t") == "a\n\tb\\x07"
     assert visible(visible("\n")) == visible("\n")
+
+
+def test_a_place_is_shown_with_its_control_characters_in_escapes(folder: Path) -> None:
+    assert str(SourceLocation("a\n\x1b\udcff.py", 3, 1)) == "a\\n\\x1b\\xff.py:3:1"
+    assert str(SourceLocation("a\n")) == "a\\n"
+    for name, number in (("one", 1), ("two", 2)):
+        (folder / f"{name}.mlir").write_text(f"""
+            #file = #cuda_tile.di_file<"a\\0A\\1B\\FF.py" in "/">
+            #unit = #cuda_tile.di_compile_unit<file = #file>
+            #program = #cuda_tile.di_subprogram<
+              line = 3, file = #file, name = "k", linkageName = "k", compileUnit = #unit, scopeLine = 4>
+            cuda_tile.module @m {{ entry @k() {{
+              %c = constant <i32: {number}> : tile<i32> loc(#cuda_tile.di_loc<loc("a\\0A\\1B\\FF.py":6:3) in #program>)
+              return }} loc(#cuda_tile.di_loc<loc("a\\0A\\1B\\FF.py":4:1) in #program>) }}""")
+    done = shell("-m cuda_tile_diff one.mlir two.mlir", folder)
+    assert done.returncode == 1 and "a\\n\\x1b\\xff.py:6:3: 'cuda_tile.constant'" in done.stdout
+    assert all(line.isprintable() for line in done.stdout.splitlines())
 
 
 def broken_module(name: bytes) -> bytes:

@@ -79,14 +79,14 @@ def command(
         return
     if not run_:
         if not quiet:
-            cli.write_output("-", "".join(f"{difference}\n" for difference in found))
+            cli.show("".join(f"{difference}\n" for difference in found))
         ctx.exit(_DIFFERENT)
     from libtile.debugging.behaviour import compare_runs
 
     outcome = compare_runs(ours, theirs, kernel=kernel, runs=runs, seed=seed, grid=launch)
     if outcome.difference is not None:
         if not quiet:
-            cli.write_output("-", f"{outcome.difference}\n")
+            cli.show(f"{outcome.difference}\n")
         ctx.exit(_DIFFERENT)
     if not quiet:
         cli.say(f"the same in {outcome.runs} run{'' if outcome.runs == 1 else 's'}")

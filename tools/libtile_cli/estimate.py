@@ -61,7 +61,7 @@ def command(
     )  # fmt: skip
     if picture is not None:
         cli.write_output(picture, told.picture())
-    cli.write_output("-", json.dumps(told.as_data(), indent=1) + "\n" if as_json else str(told))
+    cli.show(json.dumps(told.as_data(), indent=1) + "\n" if as_json else str(told))
 
 
 def main() -> None:

@@ -51,7 +51,7 @@ def command(ctx: click.Context, file: str, gpu_name: str, reference: bool, secon
     told = explain(
         scripts.kernel_source(file, gpu_name), gpu_name, reference=found, source_folders=[os.curdir], seconds=seconds
     )
-    cli.write_output("-", str(told))
+    cli.show(str(told))
     if any(finding.weight is Weight.WRONG for finding in told.findings):
         ctx.exit(1)
 

@@ -161,7 +161,7 @@ def command(
         grid=grid_of, args=given, kernel=kernel, gpu_name=gpu_name, measure=measure, blocks=blocks or BLOCKS,
         processes=processes, scheduler=scheduler, results=results, progress=_bar(not quiet and sys.stderr.isatty()),
     )  # fmt: skip
-    cli.write_output("-", json.dumps(sweep.as_data(), indent=1) + "\n" if as_json else str(sweep))
+    cli.show(json.dumps(sweep.as_data(), indent=1) + "\n" if as_json else str(sweep))
     if all(outcome.error for outcome in sweep.outcomes):
         ctx.exit(1)
 

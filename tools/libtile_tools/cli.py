@@ -217,6 +217,11 @@ def decode_text(data: bytes) -> str:
     return data.decode("utf-8", errors="surrogateescape")
 
 
+def show(text: str) -> None:
+    """Print a text for people on stdout. ToolError when that fails."""
+    write_output("-", visible(text, keep="\n\t"))
+
+
 def write_output(path: str, data: bytes | str) -> None:
     """Write to a file, or to stdout for `-`; a file appears whole or not at all. ToolError when that fails."""
     raw = data.encode("utf-8", errors="surrogateescape") if isinstance(data, str) else data
