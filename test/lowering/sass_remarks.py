@@ -94,9 +94,10 @@ def _of_memory(said: list[Remark], codes: list[str]) -> Iterator[str]:
     every = set().union(*seen.values())
     if not every:
         return
+    widest = max((int(_arguments(remark)["Width"]) for remark in widths), default=0)
     for remark in widths:
         width = int(_arguments(remark)["Width"])
-        if width not in every or (len(chosen) == 1 and max(every) > width):
+        if width not in every or (len(chosen) == 1 and max(every) > widest):
             yield f"{width} bits are said, but there are {seen}"
         if remark.kind is Kind.ANALYSIS and int(_arguments(remark)["Otherwise"]) not in every:
             yield f"{_arguments(remark)['Otherwise']} bits otherwise are said, but there are {seen}"
