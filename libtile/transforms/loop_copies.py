@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Block, Operation, Region, SSAValue
 
+from libtile.analysis import Facts
 from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
 from libtile.dialects.cuda_tile.ops import CudaTileOp, build
 from libtile.dialects.cuda_tile.types import TileType, bit_width, i1
@@ -20,6 +21,15 @@ def hint(loop: Operation, name: str, otherwise: int) -> int:
     """The number of a discardable attribute of a loop; `otherwise` where there is none."""
     attr = loop.attributes.get(name)
     return attr.value.data if isinstance(attr, IntegerAttr) else otherwise
+
+
+def counts_up(loop: CudaTileOp, facts: Facts) -> bool:
+    """Whether the step of a `for` is positive in any case: else the loop is undefined, with or without iterations, and
+    must not run where it did not."""
+    step = bounds_of(loop)[2]
+    number = Bounds(loop, loop).number(step)
+    least = facts.of(step).lower if number is None else number
+    return least is not None and least > 0
 
 
 def ends_early(loop: Operation) -> bool:

@@ -28,6 +28,7 @@ from libtile.transforms import reporting
 from libtile.transforms.canonical_values import is_op
 from libtile.transforms.effects import has_no_effects, is_speculatable, leaves_region
 from libtile.transforms.greedy import functions_in
+from libtile.transforms.loop_copies import counts_up
 
 INTERCHANGE_ATTRIBUTE = "cuda_tile.loop_interchange"
 """Discardable attribute of the outer `for`: 1 asks for the exchange, 0 forbids it, whatever the steps are."""
@@ -99,6 +100,8 @@ def _reason_against(outer: CudaTileOp, inner: CudaTileOp, aliasing: Aliasing) ->
         return "values are carried from iteration to iteration"
     if any(is_within(operand, outer) for operand in inner.operands):
         return "the inner loop's bounds change with the outer one"
+    if not counts_up(inner, aliasing.facts):
+        return "the inner loop's step may be no positive number where the outer one has no iteration"
     between = [op for op in body(outer).ops if op is not inner and not op.has_trait(IsTerminator)]
     if not all(is_speculatable(op) or op.has_trait(StatesFact) for op in between):
         return "something between the loops cannot run in each iteration"

@@ -27,7 +27,7 @@ from libtile.transforms import reporting
 from libtile.transforms.canonical_values import is_op, replace_op, select_before
 from libtile.transforms.effects import is_speculatable
 from libtile.transforms.greedy import functions_in
-from libtile.transforms.loop_copies import Bounds
+from libtile.transforms.loop_copies import counts_up
 from libtile.transforms.products import multiplies
 
 
@@ -55,7 +55,7 @@ def unguard_loops(root: Operation) -> bool:
                 continue
             assert isinstance(op, CudaTileOp)
             reason = _reason_against(op, loop)
-            if reason is None and not _counts_up(loop, function):
+            if reason is None and not counts_up(loop, Facts(function)):
                 reason = "its step may be no positive number where the condition does not hold"
             if reason is not None:
                 reporting.missed(op, "LoopUnguard", "Loop stays under its condition", reason)
@@ -88,13 +88,6 @@ def _reason_against(op: CudaTileOp, loop: CudaTileOp) -> str | None:
     if any(initial.get(one) is not other for one, other in zip(given, instead)):
         return "it gives something else where its condition does not hold than what the loop begins with"
     return None
-
-
-def _counts_up(loop: CudaTileOp, function: Operation) -> bool:
-    """Whether the step is positive, whatever the condition: else the loop is undefined, with or without iterations."""
-    step = Bounds(loop, loop).number(bounds_of(loop)[2])
-    least = step if step is not None else Facts(function).of(bounds_of(loop)[2]).lower
-    return least is not None and least > 0
 
 
 def _take_out(op: CudaTileOp, loop: CudaTileOp) -> None:

@@ -37,7 +37,24 @@ cuda_tile.module @m {
   // CHECK-NEXT:    for unsigned %{{.*}} in (%arg2 to %arg3
   // CHECK-NOT:   loop_interchange
   entry @asked(%p: tile<ptr<f32>>, %x: tile<f32>, %n: tile<i32>, %m: tile<i32>) {
+    %s = assume bounded<1, ?>, %n : tile<i32>
     for unsigned %i in (%n to %m, step %m) : tile<i32> {
+      for %j in (%m to %n, step %s) : tile<i32> {
+        %q = offset %p, %j : tile<ptr<f32>>, tile<i32> -> tile<ptr<f32>>
+        %t = store_ptr_tko weak %q, %x : tile<ptr<f32>>, tile<f32> -> token
+        continue
+      }
+      continue
+    } {cuda_tile.loop_interchange = 1 : i32}
+    return
+  }
+
+  // A loop without a step is undefined even where it has no iteration, and must not be the outer one then.
+  // CHECK-LABEL: entry @no_step
+  // CHECK:       for %{{.*}} in (%arg2 to %arg3
+  // SAID:        reason: the inner loop's step may be no positive number
+  entry @no_step(%p: tile<ptr<f32>>, %x: tile<f32>, %n: tile<i32>, %m: tile<i32>) {
+    for %i in (%n to %m, step %m) : tile<i32> {
       for %j in (%m to %n, step %n) : tile<i32> {
         %q = offset %p, %j : tile<ptr<f32>>, tile<i32> -> tile<ptr<f32>>
         %t = store_ptr_tko weak %q, %x : tile<ptr<f32>>, tile<f32> -> token
