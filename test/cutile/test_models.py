@@ -65,6 +65,14 @@ def test_two_loops_of_attention_are_right_in_every_schedule(target, seed):
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize("target", ["sm_90", "sm_100"])
+@pytest.mark.parametrize("name", ["paged", "decode_split"])
+def test_few_queries_are_right_in_every_schedule(name, target, seed):
+    check(name, SMALL, backend="simulator", gpu_name=target, block_order=seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("target", ["sm_90", "sm_100"])
 def test_attention_of_sequences_is_right_in_every_schedule(target, seed):
     """One head of the four."""
     problem = PROBLEMS["ragged_prefill"](SMALL)

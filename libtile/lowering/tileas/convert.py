@@ -19,6 +19,7 @@ from libtile.ir.tile_form import shape_of
 from libtile.lowering.agents import has_agents
 from libtile.lowering.discardable import FEWER_BLOCKS
 from libtile.lowering.tileas.cleanup import clean_up
+from libtile.lowering.tileas.few_rows import with_few_columns
 from libtile.lowering.tileas.lone_products import lone_products, loop_around, start_with_zeros
 from libtile.lowering.tileas.narrow_tiles import with_narrow_tiles
 from libtile.lowering.tileas.packed_products import pack_products
@@ -166,6 +167,7 @@ def _by_two_groups(function: FuncOp) -> FuncOp:
 def _converted_whole(function: FuncOp, gpu: Target) -> FuncOp | None:
     """As `_converted`, with tiles as they are."""
     function = _of_matrices(function, gpu)
+    function = with_few_columns(function, tcgen05.HALF_LANES if gpu.has("tcgen05") else wgmma.ROWS) or function
     spec, repeated = function.kernel_spec, list(_repeated(function, gpu))
     if spec is None or not repeated:
         return None

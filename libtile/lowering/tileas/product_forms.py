@@ -44,18 +44,32 @@ class _Form:
     swaps: bool
 
 
-def _transposed(at: Inserter, value: SSAValue) -> SSAValue:
+def turned(at: Inserter, value: SSAValue) -> SSAValue:
+    """The transpose of a matrix: of a constant whose elements are equal another one."""
     type_ = value.type
     assert isinstance(type_, TensorType)
     rows, columns = type_.get_shape()
+    result = TensorType(type_.element_type, (columns, rows))
+    if (constant := _equal(at, value, result)) is not None:
+        return constant
     order = DenseArrayBase.from_list(i32, [1, 0])
-    return at.value(PermuteOp.make(value, results=[TensorType(type_.element_type, (columns, rows))], permutation=order))
+    return at.value(PermuteOp.make(value, results=[result], permutation=order))
+
+
+def _equal(at: Inserter, value: SSAValue, type_: TensorType[Attribute]) -> SSAValue | None:
+    """A constant whose elements are equal, in another shape; None for something else."""
+    owner = value.owner
+    if not isinstance(owner, ConstantOp) or not owner.value.is_splat:
+        return None
+    held = DenseElementsAttr(TileType(type_.get_shape(), owner.value.type.element_type), owner.value.raw)
+    return at.value(ConstantOp.make(results=[type_], value=held))
 
 
 def _matrix(at: Inserter, value: SSAValue) -> SSAValue:
     type_ = value.type
     assert isinstance(type_, TensorType)
-    return at.value(ViewOp.make(value, results=[TensorType(type_.element_type, type_.get_shape()[1:])]))
+    result = TensorType(type_.element_type, type_.get_shape()[1:])
+    return _equal(at, value, result) or at.value(ViewOp.make(value, results=[result]))
 
 
 def _batch(at: Inserter, value: SSAValue) -> SSAValue:
@@ -64,7 +78,7 @@ def _batch(at: Inserter, value: SSAValue) -> SSAValue:
     return at.value(ViewOp.make(value, results=[TensorType(type_.element_type, (1, *type_.get_shape()))]))
 
 
-_TRANSPOSED = _Form(_transposed, _transposed, True)
+_TRANSPOSED = _Form(turned, turned, True)
 _UNBATCHED = _Form(_matrix, _batch, False)
 
 
@@ -97,7 +111,7 @@ def _renamed(product: DotOp, form: _Form) -> DotOp | None:
     if number < 0 or not alone:
         return None
     before = Inserter(loop.parent, loop, loop.location)
-    set_operand(loop, "iter_args", _initial(before, loop.iter_args[number], form), number)
+    set_operand(loop, "iter_args", form.there(before, loop.iter_args[number]), number)
     type_: Attribute = loop.iter_args[number].type
     carried = Rewriter.replace_value_with_new_type(argument, type_)
     at = Inserter(product.parent, product, product.location)
@@ -124,21 +138,6 @@ def _renamed(product: DotOp, form: _Form) -> DotOp | None:
         for use in uses:
             use.operation.operands[use.index] = whole
     return made
-
-
-def _initial(at: Inserter, value: SSAValue, form: _Form) -> SSAValue:
-    """What the accumulator begins with: of a constant whose elements are equal another one."""
-    owner = value.owner
-    renamed = form.there(at, value)
-    if not isinstance(owner, ConstantOp) or not owner.value.is_splat:
-        return renamed
-    made = renamed.owner
-    type_ = renamed.type
-    assert isinstance(made, Operation) and isinstance(type_, TensorType)
-    held = DenseElementsAttr(TileType(type_.get_shape(), owner.value.type.element_type), owner.value.raw)
-    constant = at.value(ConstantOp.make(results=[type_], value=held))
-    erase(made)
-    return constant
 
 
 def are_fed(dots: Sequence[AnyDot]) -> bool:
