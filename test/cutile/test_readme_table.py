@@ -90,8 +90,8 @@ ROWS: dict[str, list[Any]] = {
     "of rows that are gathered": [("moe_gather",)],
     "of loops in branches": [("branch",), ("group_gemm",)],
     "of loops one after the other": [("two_loops",)],
-    "in several loops that feed": [("ragged_prefill",)],
-    "in tiles that have 64 rows on neither": [("persistent", (32, 32, 32)), ("paged",)],
+    "of attention over sequences that lie": [("ragged_prefill",), ("paged",), ("decode_split",)],
+    "that do not feed one another": [("persistent", (32, 32, 32))],
 }
 """Kernels of a row, by how it begins."""
 
