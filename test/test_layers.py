@@ -62,10 +62,21 @@ def room(module: str) -> str:
     return "api" if not rest or rest == ["api"] else rest[0]
 
 
-def imported(module: str, path: Path) -> Iterator[tuple[int, str]]:
-    """What a module imports of the package: the line, and the module that is meant."""
+def for_type_checkers(tree: ast.Module) -> set[ast.AST]:
+    """The nodes of a file that only a type checker sees."""
+    guards = [n for n in ast.walk(tree) if isinstance(n, ast.If) and getattr(n.test, "id", "") == "TYPE_CHECKING"]
+    return {node for guard in guards for statement in guard.body for node in ast.walk(statement)}
+
+
+def imported(module: str, path: Path, types_as_well: bool = True) -> Iterator[tuple[int, str]]:
+    """What a module imports of the package, with what it has for a type checker only or without: the line, and the
+    module that is meant."""
     package = module.split(".") if path.name == "__init__.py" else module.split(".")[:-1]
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    skipped = set() if types_as_well else for_type_checkers(tree)
+    for node in ast.walk(tree):
+        if node in skipped:
+            continue
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -80,6 +91,19 @@ def imported(module: str, path: Path) -> Iterator[tuple[int, str]]:
 IMPORTS = [
     (name, path, line, other) for name, path in MODULES.items() for line, other in imported(name, path) if other != name
 ]
+
+
+def test_files_import_one_way() -> None:
+    """Within a room as well, and inside of functions: only to name a type may a file ask for one that imports it."""
+    uses = {
+        module: {other for _, other in imported(module, path, types_as_well=False)} - {module}
+        for module, path in MODULES.items()
+    }
+    while ends := {m for m, others in uses.items() if not others & uses.keys()} | (
+        uses.keys() - {other for others in uses.values() for other in others}
+    ):
+        uses = {module: others for module, others in uses.items() if module not in ends}
+    assert not uses, "files that import each other: " + ", ".join(sorted(uses))
 
 
 def test_every_room_has_a_layer():

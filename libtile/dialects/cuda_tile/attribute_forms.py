@@ -36,8 +36,8 @@ class AttributeForm(_Base):
     data: Any
 
     def body(self) -> str:
-        """The text that follows the mnemonic, `<...>` included."""
-        raise TypeError(f"{type(self).__name__} has no textual body")  # every subclass has one
+        """The text that follows the mnemonic, `<...>` included. Of what holds attributes it is `attribute_text`'s."""
+        raise TypeError(f"{type(self).__name__} has no textual body")  # every class of either IR has one
 
     def text(self) -> str:
         return self.mnemonic + self.body()
@@ -145,15 +145,6 @@ class OptimizationHintsForm(AttributeForm):
         """A fresh mapping, in the order of the source."""
         return {arch: dict(keys) for arch, keys in self.data}
 
-    def body(self) -> str:
-        from libtile.dialects.cuda_tile.attribute_text import attribute_text, key_text
-
-        archs = (
-            f"{key_text(arch)} = {{{', '.join(f'{key_text(key)} = {attribute_text(value)}' for key, value in keys)}}}"
-            for arch, keys in self.data
-        )
-        return f"<{', '.join(archs)}>"
-
 
 class DenseElementsForm(AttributeForm):
     """The value of a tile constant: its type, and its elements as little-endian bytes.
@@ -209,11 +200,6 @@ class DenseElementsForm(AttributeForm):
             return b"".join(word.to_bytes(4, "little") for word in words)
         return raw
 
-    def body(self) -> str:
-        from libtile.dialects.cuda_tile.attribute_text import elements_text
-
-        return f"<{elements_text(self)}>"  # type: ignore[arg-type]
-
 
 def element_storage_bytes(element_type: Attribute) -> int:
     """Bytes that one element of a tile constant takes: whole bytes, a power of two of them (tf32 takes 4)."""
@@ -250,11 +236,6 @@ class DebugForm(AttributeForm):
         if name in fields:
             return self.data[fields.index(name)]
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-
-    def body(self) -> str:
-        from libtile.dialects.cuda_tile.attribute_text import debug_text
-
-        return debug_text(self)  # type: ignore[arg-type]
 
 
 class DIFileForm(DebugForm):

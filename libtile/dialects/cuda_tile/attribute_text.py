@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 
 from libtile.dialects.cuda_tile.forms import (
+    CudaTileAttribute,
     DebugAttr,
     DenseElementsAttr,
     DIFileAttr,
@@ -117,6 +118,22 @@ def attribute_text(attr: Attribute, elision: TypeElision = TypeElision.MUST, ali
 def foreign_text(attr: Attribute) -> str:
     """What xDSL prints for an attribute or type of another dialect."""
     return str(attr)
+
+
+def body_text(attr: CudaTileAttribute) -> str:
+    """The body of an attribute that holds others, or numbers, brackets included."""
+    match attr:
+        case OptimizationHintsAttr():
+            archs = (
+                f"{key_text(a)} = {{{', '.join(f'{key_text(key)} = {attribute_text(value)}' for key, value in keys)}}}"
+                for a, keys in attr.data
+            )
+            return f"<{', '.join(archs)}>"
+        case DenseElementsAttr():
+            return f"<{elements_text(attr)}>"
+        case DebugAttr():
+            return debug_text(attr)
+    raise TypeError(f"{type(attr).__name__} has no textual body")  # all others have their own
 
 
 def enum_text(attr: EnumAttr) -> str:

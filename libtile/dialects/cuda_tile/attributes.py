@@ -44,6 +44,11 @@ the tensor as a whole. What is loaded there is padding."""
 class CudaTileAttribute(AttributeForm, Data[Any], metaclass=PlainClass):
     """Base of the dialect's attributes: see `AttributeForm`."""
 
+    def body(self) -> str:
+        from libtile.dialects.cuda_tile.attribute_text import body_text
+
+        return body_text(self)
+
     def print_parameter(self, printer: Printer) -> None:
         printer.print_string(self.body())
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from libtile.dialects.cuda_tile import attribute_forms as attributes
 from libtile.dialects.cuda_tile import type_forms as types
+from libtile.dialects.cuda_tile.attribute_text import body_text
 from libtile.dialects.cuda_tile.op_forms import OpForm
 from libtile.ir import light
 from libtile.ir.light import UNKNOWN_LOC as UNKNOWN_LOC
@@ -80,20 +81,20 @@ EnumAttr = _light(attributes.EnumForm, _Attribute, __slots__=("spec",))
 DivByAttr = _light(attributes.DivByForm, _Attribute)
 SameElementsAttr = _light(attributes.SameElementsForm, _Attribute)
 BoundedAttr = _light(attributes.BoundedForm, _Attribute)
-OptimizationHintsAttr = _light(attributes.OptimizationHintsForm, _Attribute)
-DenseElementsAttr = _light(attributes.DenseElementsForm, _Attribute)
+OptimizationHintsAttr = _light(attributes.OptimizationHintsForm, _Attribute, body=body_text)
+DenseElementsAttr = _light(attributes.DenseElementsForm, _Attribute, body=body_text)
 TestValueAttr = _light(attributes.TestValueForm, _Attribute)
-DIFileAttr = _light(attributes.DIFileForm, _Attribute)
-DICompileUnitAttr = _light(attributes.DICompileUnitForm, _Attribute)
-DISubprogramAttr = _light(attributes.DISubprogramForm, _Attribute)
-DILexicalBlockAttr = _light(attributes.DILexicalBlockForm, _Attribute)
+DIFileAttr = _light(attributes.DIFileForm, _Attribute, body=body_text)
+DICompileUnitAttr = _light(attributes.DICompileUnitForm, _Attribute, body=body_text)
+DISubprogramAttr = _light(attributes.DISubprogramForm, _Attribute, body=body_text)
+DILexicalBlockAttr = _light(attributes.DILexicalBlockForm, _Attribute, body=body_text)
 
 
 def _position(location: Any) -> light.FileLineColLoc:
     return light.FileLineColLoc(location.filename, location.line, location.column)
 
 
-DILocAttr = _light(attributes.DILocForm, _Attribute, position=_position)
+DILocAttr = _light(attributes.DILocForm, _Attribute, body=body_text, position=_position)
 
 # -- ops --------------------------------------------------------------------------------------------------------------
 
