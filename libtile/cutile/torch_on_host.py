@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """torch on a machine with no GPU: its CPU stands for its CUDA devices.
 
-What asks for a CUDA device gets the CPU's, streams and events do nothing, and what a program reads off the device are
-the numbers of the target that cuTile believes to be there.
+What asks for a CUDA device gets the CPU's, streams do nothing, as what was launched has ended, events tell the time
+that passed here, and what a program reads off the device are the numbers of the target that cuTile believes to be there.
 """
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
@@ -28,7 +29,7 @@ def found() -> Any:
 
 
 class _Stream:
-    """A stream or an event that there is nothing to wait for."""
+    """A stream that there is nothing to wait for."""
 
     cuda_stream = 0
     device = None
@@ -45,16 +46,30 @@ class _Stream:
     def _nothing(self, *args: Any, **kwargs: Any) -> None:
         return None
 
-    synchronize = wait_stream = wait_event = record = wait = record_stream = _nothing
+    synchronize = wait_stream = wait_event = wait = record_stream = _nothing
 
     def record_event(self, event: Any = None) -> Any:
-        return event or _Stream()
+        event = event or _Event()
+        event.record(self)
+        return event
 
     def query(self) -> bool:
         return True
 
-    def elapsed_time(self, other: Any) -> float:
-        return 0.0
+
+class _Event(_Stream):
+    """An event, recorded when it is asked for: the work before it has been done by then."""
+
+    at: float | None = None
+
+    def record(self, stream: Any = None) -> None:
+        self.at = time.perf_counter()
+
+    def elapsed_time(self, end_event: Any) -> float:
+        """Milliseconds on the host. RuntimeError, as torch's own, where one of both was not recorded."""
+        if self.at is None or end_event.at is None:
+            raise RuntimeError("Both events must be recorded before calculating elapsed time.")
+        return (end_event.at - self.at) * 1000
 
 
 _MEMORY = 16 << 30
@@ -142,7 +157,7 @@ def on_host(torch: Any, gpu_name: str, compute: tuple[int, int]) -> Iterator[Non
         "manual_seed_all": seed,
         "device": _Stream,
         "Stream": _Stream,
-        "Event": _Stream,
+        "Event": _Event,
         "stream": lambda given: given if given is not None else stream,
         "is_bf16_supported": lambda including_emulation=True: True,
     }

@@ -74,6 +74,15 @@ def test_double():
         assert b.is_cuda
 
 
+def test_events_tell_the_time_that_passed_here():
+    a = torch.ones(16, device="cuda")
+    begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    begin.record()
+    ct.launch(torch.cuda.current_stream(), (1,), double, (a, torch.zeros_like(a), 16))
+    torch.cuda.current_stream().record_event(end)
+    assert begin.elapsed_time(end) > 0
+
+
 def test_seeds_and_attention():
     torch.manual_seed(3)
     first = torch.randn(4, device="cuda")
