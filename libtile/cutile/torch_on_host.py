@@ -2,7 +2,8 @@
 """torch on a machine with no GPU: its CPU stands for its CUDA devices.
 
 What asks for a CUDA device gets the CPU's, streams do nothing, as what was launched has ended, events tell the time
-that passed here, and what a program reads off the device are the numbers of the target that cuTile believes to be there.
+that passed here, and what a program reads off the device are the numbers of the target that cuTile believes to be
+there.
 """
 
 from __future__ import annotations
