@@ -82,6 +82,8 @@ class Fact:
 
     def within(self, bits: int) -> Fact:
         """The same with both bounds: where there is none, numbers of `bits` bits have one of their own."""
+        if self.lower is not None and self.upper is not None:
+            return self
         limit = 1 << (bits - 1)
         lower = -limit if self.lower is None else self.lower
         return replace(self, lower=lower, upper=limit - 1 if self.upper is None else self.upper)
@@ -93,7 +95,7 @@ class Fact:
         limit = 1 << (bits - 1)
         if self.lower is None or self.upper is None or (wraps and not -limit <= self.lower <= self.upper < limit):
             return replace(self, lower=None, upper=None)
-        if self.lower == self.upper:
+        if self.lower == self.upper or -limit < self.lower <= self.upper < limit - 1:
             return self
         lower, upper = (None if self.lower <= -limit else self.lower), (None if self.upper >= limit - 1 else self.upper)
         return replace(self, lower=lower, upper=upper)
