@@ -12,6 +12,9 @@
     pragma with a region            its ops between two pragmas, for begin and end
     assume                          its value
     addptr of one and of a tile     addptr of two tiles
+    alloca, extract and reduce      tiles of rank 0, in place of scalars
+    insert_slice of a scalar        that of a tile of one element
+    volatile accesses               relaxed ones for the system
     tiles of index                  tiles of i64
 
 Programs that come from Tile IR have none of them.
@@ -32,13 +35,14 @@ from xdsl.rewriter import Rewriter
 from libtile.dialects import tensor
 from libtile.dialects.arith import ExtSIOp, IndexCastOp, TruncIOp, like
 from libtile.dialects.nv_tileaa import collectives, memory, pointers, shapes, tokens
+from libtile.dialects.nv_tileaa.attributes import MemScopeAttr, MemSemanticAttr
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileas import tiles
 from libtile.dialects.nv_tileas.layout import linear_layout
 from libtile.ir.places import walk
 from libtile.ir.tile_form import element_of, erase, shape_of
 from libtile.lowering.expand import generate, memrefs
-from libtile.lowering.expand.maker import Maker, tile_like
+from libtile.lowering.expand.maker import Maker, tile_like, with_tiles_of_one
 from libtile.support.records import dataclass
 
 
@@ -55,6 +59,9 @@ class ExpandTileaaOpsPass(ModulePass):
             for inner in list(walk(op)):
                 if inner.parent is not None and (rule := RULES.get(type(inner))) is not None:
                     changed |= rule(inner)
+        for inner in walk(op):
+            if isinstance(inner, memory.MemoryOp) and inner.is_volatile is not None:
+                _relax(inner)
         for function in op.body.block.ops:
             if isinstance(function, FuncOp):
                 _without_index_tiles(function)
@@ -126,6 +133,16 @@ def _addptr(op: pointers.AddPtrOp) -> bool:
     return bool(alone)
 
 
+def _insert_one(op: shapes.InsertSliceOp) -> bool:
+    """A scalar, or a tile of rank 0, is put into a tile as a part of one element."""
+    rank, given = len(shape_of(op.destination.type)), op.source
+    if not rank or shape_of(given.type):
+        return False
+    make = Maker(op, linear_layout(op.result.type))
+    op.operands = [make.splat(given, (1,) * rank), *op.operands[1:]]
+    return True
+
+
 def _pragma(op: tiles.PragmaOp) -> bool:
     if op.body is None or op.body.first_block is None:
         return False
@@ -146,6 +163,15 @@ def _pragma(op: tiles.PragmaOp) -> bool:
     return True
 
 
+def _relax(op: memory.MemoryOp) -> None:
+    """A volatile access is a relaxed one for the system, as `ld.volatile` is (PTX ISA, "ld"); one that has an order is
+    done as often as it stands in any case."""
+    del op.properties["is_volatile"]
+    if op.semantic == "weak":
+        op.properties["mem_semantic"] = MemSemanticAttr("relaxed")
+    op.properties["mem_scope"] = MemScopeAttr("sys")
+
+
 RULES: dict[type[Operation], Callable[[Any], bool]] = {
     shapes.GenerateOp: generate.expand,
     tiles.GenerateOp: generate.expand,
@@ -161,6 +187,10 @@ RULES: dict[type[Operation], Callable[[Any], bool]] = {
     collectives.DotOp: _dot,
     collectives.ConvDotOp: _conv_dot,
     pointers.ConvTileOp: _conv_tile,
+    memory.AllocaOp: with_tiles_of_one,
+    shapes.InsertSliceOp: _insert_one,
+    shapes.ExtractOp: with_tiles_of_one,
+    collectives.ReduceOp: with_tiles_of_one,
     tokens.AssumeOp: _assume,
     pointers.AddPtrOp: _addptr,
     tiles.PragmaOp: _pragma,

@@ -13,18 +13,21 @@ from libtile.dialects.nv_tileaa.pointers import Elementwise
 from libtile.dialects.nv_tileaa.shapes import ConstantOp, Generate, SplatOp
 from libtile.dialects.nv_tileaa.types import MemRefType
 from libtile.dialects.nv_tileas.layout import LayoutAttr
+from libtile.dialects.nv_tileas.types import BufferType
 from libtile.ir.operands import sources_of
 from libtile.ir.tile_form import element_of, erase, layout_of, shape_of
 from libtile.lowering.errors import unsupported
-from libtile.lowering.expand.maker import Maker
+from libtile.lowering.expand.maker import Maker, with_tiles_of_one
 from libtile.lowering.to_tileas.elementwise import is_elementwise
 
 
 def expand(op: Generate) -> bool:
     """Put ops on tiles in place of a `generate`. LoweringError for a region with an op that is not elementwise."""
     type_ = op.result.type
-    if not isinstance(type_, TensorType):
+    if isinstance(type_, BufferType):
         raise unsupported(op, "makes a buffer, and only tiles are generated")
+    if not isinstance(type_, TensorType):
+        return with_tiles_of_one(op)
     layout = layout_of(type_)
     maker = Maker(op, layout.layout if isinstance(layout, LayoutAttr) else None)
     shape = shape_of(type_)
@@ -64,9 +67,10 @@ def _on_tiles(
     """Put an op of the region, on tiles, in front of the `generate`."""
     if isinstance(inner, arith.ConstantOp):
         element = _wide(inner.result.type)
-        if not isinstance(inner.value, IntegerAttr) or not isinstance(element, IntegerType):
-            raise unsupported(inner, f"stands in a '{op.name}', and is no constant of integers")
-        tiles[inner.result] = maker.constant(inner.value.value.data, shape, element)
+        if isinstance(inner.value, IntegerAttr) and isinstance(element, IntegerType):
+            tiles[inner.result] = maker.constant(inner.value.value.data, shape, element)
+        else:
+            tiles[inner.result] = maker.splat(maker.put(inner.clone()), shape)
         return
     if isinstance(inner, ConstantOp):
         constant = maker.put(ConstantOp.make(results=[inner.result.type], value=inner.value))

@@ -16,7 +16,7 @@ from libtile.dialects.nv_tileaa.pointers import AddPtrOp
 from libtile.dialects.nv_tileaa.shapes import BroadcastOp, ConstantOp, MakeRangeOp, SplatOp, ViewOp
 from libtile.dialects.nv_tileaa.types import PtrType
 from libtile.dialects.nv_tileas.layout import LayoutAttr, linear_layout
-from libtile.ir.tile_form import element_of, shape_of
+from libtile.ir.tile_form import element_of, erase, is_token, shape_of
 from libtile.layouts import LinearLayout
 from libtile.layouts.renaming import reshaped, shrunk
 
@@ -144,3 +144,25 @@ def pointer_to(type_: Attribute) -> PtrType:
     element = element_of(type_)
     assert isinstance(element, PtrType)
     return element
+
+
+def with_tiles_of_one(op: Operation) -> bool:
+    """Let an op give tiles of rank 0 in place of scalars, and take the elements out of them; whether it gave any."""
+    scalars = [not isinstance(r.type, TensorType) and not is_token(r.type) for r in op.results]
+    if not any(scalars):
+        return False
+    types = [tile_like((), r.type) if scalar else r.type for r, scalar in zip(op.results, scalars)]
+    regions = [op.detach_region(region) for region in list(op.regions)]
+    made = type(op).create(
+        operands=list(op.operands),
+        result_types=types,
+        properties=dict(op.properties),
+        attributes=dict(op.attributes),
+        regions=regions,
+    )
+    maker = Maker(op)
+    maker.put(made)
+    for old, new, scalar in zip(op.results, made.results, scalars, strict=True):
+        old.replace_all_uses_with(maker.put(tensor.ExtractOp(new, [], old.type)) if scalar else new)
+    erase(op)
+    return True

@@ -38,7 +38,7 @@ from libtile.dialects.nv_tileaa.types import DYNAMIC, MemRefType, PtrType, Tiled
 from libtile.ir.grouped_op import SEGMENTS
 from libtile.ir.tile_form import TileOp, element_of, erase, is_token, shape_of
 from libtile.lowering.errors import unsupported
-from libtile.lowering.expand.maker import Maker, array_of, tile_like
+from libtile.lowering.expand.maker import Maker, array_of, tile_like, with_tiles_of_one
 from libtile.numerics.elements import ELEMENTS
 
 
@@ -160,8 +160,7 @@ def expand_elements(op: LoadOp | StoreOp | AtomicRmwOp | AtomicCasOp) -> bool:
             if not isinstance(value.type, TensorType) or (name == "mask" and shape_of(value.type) != shape):
                 groups[name] = maker.put(SplatOp.make(value, results=[tile_like(shape, element_of(value.type))]))
     _accessed_again(op, pointers, **groups)
-    if not isinstance(type_, TensorType):
-        _with_scalar_result(op)
+    with_tiles_of_one(op)
     return True
 
 
@@ -169,25 +168,6 @@ def is_packed(element: Attribute) -> bool:
     """Whether two elements share a byte of memory."""
     name = NUMBER_NAMES.get(element)
     return name is not None and ELEMENTS[name].is_packed
-
-
-def _with_scalar_result(op: MemoryOp) -> None:
-    """Let an access give a tile of rank 0, and take the element out of it."""
-    if not op.results or is_token(op.results[0].type):
-        return
-    types = [tile_like((), r.type) if n == 0 else r.type for n, r in enumerate(op.results)]
-    made = type(op).create(
-        operands=list(op.operands),
-        result_types=types,
-        properties=dict(op.properties),
-        attributes=dict(op.attributes),
-    )
-    maker = Maker(op)
-    maker.put(made)
-    element = maker.put(tensor.ExtractOp(made.results[0], [], op.results[0].type))
-    for old, new in zip(op.results, [element, *made.results[1:]], strict=True):
-        old.replace_all_uses_with(new)
-    erase(op)
 
 
 # -- rows by index ----------------------------------------------------------------------------------------------------

@@ -5,8 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from xdsl.dialects.builtin import TensorType
-
 from libtile.codegen import reduce, scan
 from libtile.codegen.builder import Value
 from libtile.dialects.nv_tileaa.collectives import Collective
@@ -23,8 +21,7 @@ def _body(e: Emitter, op: Collective) -> Callable[[list[Value], list[Value]], li
 
     def run(accumulated: list[Value], following: list[Value]) -> list[Value]:
         for argument, value in zip(block.args, [*accumulated, *following], strict=True):
-            assert isinstance(argument.type, TensorType)
-            e.bind(argument, e.as_tile(value, argument.type.element_type))
+            e.bind_one(argument, value)
         return [e.scalar(v) for v in e.emit_block(block)]
 
     return run

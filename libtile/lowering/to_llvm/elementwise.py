@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from xdsl.dialects.builtin import FloatAttr, IntegerAttr, IntegerType
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr, IntegerType, TensorType
 from xdsl.ir import Attribute, Operation
 
 from libtile.codegen import compare, constants, conversions, floats, integers, math_functions
@@ -24,7 +24,7 @@ from libtile.dialects.nv_tileaa.pointers import (
     IntToPtrOp,
     PtrToIntOp,
 )
-from libtile.ir.tile_form import TileOp
+from libtile.ir.tile_form import TileOp, shape_of
 from libtile.lowering.errors import unsupported
 from libtile.lowering.pairs import IN_PAIRS, IN_THREES, takes_pairs, takes_threes
 from libtile.lowering.to_llvm.emitter import Emitter, element_name, rule
@@ -124,9 +124,8 @@ _ATTRIBUTES: dict[str, Callable[[ElementwiseOp], str | bool]] = {
 def apply(e: Emitter, op: Operation, function: Function, *arguments: object) -> None:
     """Bind the op's result to a function of its operands: element by element for tiles."""
     result = op.results[0]
-    held = [e.held[v] for v in op.operands]
-    if all(isinstance(h, Value) for h in held):
-        e.bind(result, function(e.b, *held, *arguments))
+    if not shape_of(result.type) and any(not isinstance(v.type, TensorType) for v in (*op.operands, result)):
+        e.bind_one(result, function(e.b, *map(e.scalar, op.operands), *arguments))
         return
     tiles = [e.tile(v) for v in op.operands]
     e.bind(result, map_tiles(lambda *rs: function(e.b, *rs, *arguments), *tiles, element=e.element(result)))

@@ -11,12 +11,13 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from libtile.codegen.builder import KernelBuilder, Value
 from libtile.codegen.exchange import Exchanges
-from libtile.codegen.llvm_types import ELEMENT_TYPES, I64, LlvmType
+from libtile.codegen.llvm_types import ELEMENT_TYPES, I32, I64, IntType, LlvmType
 from libtile.codegen.tile import Tile
 from libtile.codegen.tiled_views import TensorView, TiledView
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES
 from libtile.dialects.nv_tileaa.types import MemTokenType, PtrType
 from libtile.dialects.nv_tileas.types import AsyncTokenType
+from libtile.ir.tile_form import element_of
 from libtile.layouts import LinearLayout
 from libtile.lowering.errors import unsupported
 from libtile.lowering.rules import Rules
@@ -122,6 +123,12 @@ class Emitter:
             raise UnsupportedError(f"takes a scalar, and gets a value of type {value.type}")
         return held
 
+    def word(self, value: SSAValue) -> Value:
+        """A scalar, which is an integer of whatever width and signed, in 32 bits."""
+        held = self.scalar(value)
+        assert isinstance(held.type, IntType)
+        return self.b.cast("trunc" if held.type.bits > I32.bits else "sext", held, I32)
+
     def view(self, value: SSAValue) -> View:
         held = self.held[value]
         if not isinstance(held, View):
@@ -142,6 +149,19 @@ class Emitter:
 
     def bind(self, value: SSAValue, held: Held) -> None:
         self.held[value] = held
+
+    def bind_count(self, result: SSAValue, value: Value) -> None:
+        """Bind a number that has no sign to a result of an integer type, or a tile of one, of whatever width."""
+        type_ = llvm_type(element_of(result.type))
+        assert isinstance(type_, IntType) and isinstance(value.type, IntType)
+        if type_.bits != value.type.bits:
+            value = self.b.cast("trunc" if type_.bits < value.type.bits else "zext", value, type_)
+        self.bind_one(result, value)
+
+    def bind_one(self, value: SSAValue, one: Value) -> None:
+        """Bind the element of a value that has one: a scalar, or a tile of rank 0, which ops take for each other."""
+        type_ = value.type
+        self.held[value] = self.as_tile(one, type_.element_type) if isinstance(type_, TensorType) else one
 
     def as_tile(self, value: Value, type_: Attribute) -> Tile:
         """A scalar as a tile of rank 0."""

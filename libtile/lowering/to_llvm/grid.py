@@ -3,13 +3,10 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import IndexType, IntegerType, TensorType
-from xdsl.ir import SSAValue
-
 from libtile.codegen import launch_control, program_counter
-from libtile.codegen.builder import Value, integer
+from libtile.codegen.builder import integer
 from libtile.codegen.launch_control import AXES
-from libtile.codegen.llvm_types import I32, I64, IntType
+from libtile.codegen.llvm_types import I32, I64
 from libtile.dialects.nv_tileaa.functions import (
     CancelNextProgramIdOp,
     FuncOp,
@@ -30,31 +27,19 @@ def _program(e: Emitter, op: GetProgramIdOp) -> None:
     if isinstance(op.result.type, ProgramIdType):
         e.bind(op.result, launch_control.own_number(e.b))
     elif op.program is not None:
-        _bind(e, op.result, launch_control.index_of(e.b, e.scalar(op.program), axis))
+        e.bind_count(op.result, launch_control.index_of(e.b, e.scalar(op.program), axis))
     else:
-        _bind(e, op.result, e.b.block_id(AXES[axis]))
+        e.bind_count(op.result, e.b.block_id(AXES[axis]))
 
 
 @rule(GetNumProgramsOp)
 def _programs(e: Emitter, op: GetNumProgramsOp) -> None:
-    _bind(e, op.result, e.b.num_blocks(AXES[op.axis.value.data]))
+    e.bind_count(op.result, e.b.num_blocks(AXES[op.axis.value.data]))
 
 
 @rule(GetCtaRankOp)
 def _rank(e: Emitter, op: GetCtaRankOp) -> None:
-    _bind(e, op.result, e.b.cta_rank() if e.b.target.has("cluster") else integer(I32, 0))
-
-
-def _bind(e: Emitter, result: SSAValue, value: Value) -> None:
-    """A number of 32 bits as a result of an integer type, or a tile of one."""
-    tile, type_ = isinstance(result.type, TensorType), result.type
-    if isinstance(type_, TensorType):
-        type_ = type_.element_type
-    if isinstance(type_, IntegerType) and type_.width.data < I32.bits:
-        value = e.b.cast("trunc", value, IntType(type_.width.data))
-    elif isinstance(type_, IndexType) or (isinstance(type_, IntegerType) and type_.width.data > I32.bits):
-        value = e.b.cast("zext", value, I64)
-    e.bind(result, e.as_tile(value, type_) if tile else value)
+    e.bind_count(op.result, e.b.cta_rank() if e.b.target.has("cluster") else integer(I32, 0))
 
 
 def begin_programs(e: Emitter, function: FuncOp) -> None:
@@ -81,5 +66,4 @@ def _cancel_next(e: Emitter, op: CancelNextProgramIdOp) -> None:
 @rule(IsValidProgramIdOp)
 def _is_valid(e: Emitter, op: IsValidProgramIdOp) -> None:
     valid = e.b.compare("sge", e.scalar(op.program_id), integer(I64, 0))
-    type_ = op.result.type
-    e.bind(op.result, e.as_tile(valid, type_.element_type) if isinstance(type_, TensorType) else valid)
+    e.bind_one(op.result, valid)

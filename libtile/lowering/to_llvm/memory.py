@@ -114,8 +114,8 @@ def _store(e: Emitter, op: StoreOp) -> None:
 
 @rule(AddPtrOp)
 def _addptr(e: Emitter, op: AddPtrOp) -> None:
-    if not isinstance(op.result.type, TensorType):
-        e.bind(op.result, memory.offset_pointer(e.b, e.scalar(op.base), e.scalar(op.offset), _pointee(op.base)))
+    if not all(isinstance(v.type, TensorType) for v in (op.base, op.offset, op.result)):
+        e.bind_one(op.result, memory.offset_pointer(e.b, e.scalar(op.base), e.scalar(op.offset), _pointee(op.base)))
         return
     e.bind(op.result, memory.offset_pointers(e.b, e.tile(op.base), e.tile(op.offset), _pointee(op.base)))
 
@@ -187,7 +187,7 @@ def _tiled_store(e: Emitter, op: TiledStoreOp) -> None:
 def _get_dim_size(e: Emitter, op: GetDimSizeOp) -> None:
     view, dim = e.view(op.source), op.dim.value.data
     value = view.tensor.shape[dim] if view.tiled is None else tiled_views.index_space(e.b, view.tiled)[dim]
-    e.bind(op.result, value)
+    e.bind_count(op.result, value)
 
 
 # -- globals, scratch, grid dependency ---------------------------------------------------------------------------------
@@ -195,7 +195,7 @@ def _get_dim_size(e: Emitter, op: GetDimSizeOp) -> None:
 
 @rule(GetGlobalOp)
 def _get_global(e: Emitter, op: GetGlobalOp) -> None:
-    e.bind(op.result, globals.get_global(e.b, op.global_name.root_reference.data))
+    e.bind_one(op.result, globals.get_global(e.b, op.global_name.root_reference.data))
 
 
 @rule(AllocaOp)
@@ -203,7 +203,7 @@ def _alloca(e: Emitter, op: AllocaOp) -> None:
     allocation = globals.alloca(
         e.b, _pointee(op.result), op.count.value.data, integer_of(op.alignment, 16), handed_by(op)
     )
-    e.bind(op.result, e.as_tile(allocation.pointer, element_of(op.result.type)))
+    e.bind_one(op.result, allocation.pointer)
     e.allocations.append(allocation)
 
 

@@ -10,7 +10,6 @@ from xdsl.ir import SSAValue
 from libtile.codegen import shapes as movement
 from libtile.codegen.builder import Value
 from libtile.codegen.convert_layout import through_shared, within_warps
-from libtile.codegen.llvm_types import I32
 from libtile.dialects.nv_tileaa.shapes import (
     CatOp,
     ExtractOp,
@@ -44,7 +43,7 @@ def _cat(e: Emitter, op: CatOp) -> None:
 
 
 def _indices(e: Emitter, values: Sequence[SSAValue]) -> list[Value]:
-    return [e.b.cast("trunc", e.scalar(v), I32) for v in values]
+    return [e.word(value) for value in values]
 
 
 @rule(ExtractOp)

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from libtile.codegen import constants, conversions, packing
 from libtile.codegen.builder import integer
 from libtile.codegen.tile import Tile, map_tiles, scalar
@@ -18,7 +20,7 @@ from libtile.dialects.nv_tileaa.shapes import (
     Unary,
     ViewOp,
 )
-from libtile.ir.tile_form import integer_of
+from libtile.ir.tile_form import integer_of, shape_of
 from libtile.layouts import REGISTER, LinearLayout
 from libtile.lowering.to_llvm.elementwise import apply
 from libtile.lowering.to_llvm.emitter import Emitter, rule
@@ -27,8 +29,11 @@ from libtile.support.diagnostics import UnsupportedError
 
 @rule(ConstantOp)
 def _constant(e: Emitter, op: ConstantOp) -> None:
-    value, result = op.value, op.result
-    layout, element = e.layout(result), e.element(result)
+    value, result, element = op.value, op.result, e.element(op.result)
+    if not value.type.shape:
+        e.bind_one(result, constants.splat(e.scalar_layout, element, value.raw).registers[0])
+        return
+    layout = e.layout(result)
     if value.is_splat:
         e.bind(result, constants.splat(layout, element, value.raw))
         return
@@ -49,7 +54,16 @@ def _make_range(e: Emitter, op: MakeRangeOp) -> None:
 
 @rule(SplatOp)
 def _splat(e: Emitter, op: SplatOp) -> None:
-    e.bind(op.result, scalar(e.scalar(op.source), e.element(op.result), e.layout(op.result)))
+    _fill(e, op)
+
+
+def _fill(e: Emitter, op: Unary) -> None:
+    """All elements of the result are the one of the source."""
+    result, one = op.result, e.scalar(op.source)
+    if shape_of(result.type):
+        e.bind(result, scalar(one, e.element(result), e.layout(result)))
+    else:
+        e.bind_one(result, one)
 
 
 @rule(tensor.ExtractOp)
@@ -62,6 +76,8 @@ def _bitcast(e: Emitter, op: BitcastOp) -> None:
     source, result = e.element(op.source), e.element(op.result)
     if op.packed is not None:
         _packing(e, op, source, result)
+    elif source == "ptr" and not shape_of(op.result.type):
+        e.bind_one(op.result, e.scalar(op.source))
     elif source == "ptr":
         e.bind(op.result, e.held[op.source])
     else:
@@ -81,11 +97,12 @@ def _packing(e: Emitter, op: BitcastOp, source: str, result: str) -> None:
 @rule(ViewOp, ExpandDimsOp, PermuteOp, BroadcastOp)
 def _rename(e: Emitter, op: Unary) -> None:
     """The elements stay in their threads: the layouts were chosen so."""
-    result, held = op.result, e.tile(op.source)
-    layout = e.layout(result)
-    if not held.layout.outs or not layout.outs or held.layout.out_bits == 0:
-        e.bind(result, scalar(held.registers[0], held.element, layout))
-    elif isinstance(op, BroadcastOp):
+    result = op.result
+    if prod(shape_of(op.source.type)) == 1:
+        _fill(e, op)
+        return
+    held, layout = e.tile(op.source), e.layout(result)
+    if isinstance(op, BroadcastOp):
         e.bind(result, _repeat(held, layout))
     else:
         e.bind(result, Tile(layout, held.element, held.registers))

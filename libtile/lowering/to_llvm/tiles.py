@@ -76,9 +76,7 @@ def _starts(e: Emitter, offsets: Sequence[int], indices: Sequence[SSAValue]) -> 
     """Where a slice begins along each dimension: constants, and run-time values on top of the first ones."""
     starts = [integer(I32, offset) for offset in offsets]
     for d, value in enumerate(indices):
-        held = e.scalar(value)
-        cast = "trunc" if held.type.bits > I32.bits else "sext"
-        starts[d] = e.b.add(e.b.cast(cast, held, I32), starts[d])
+        starts[d] = e.b.add(e.word(value), starts[d])
     return starts
 
 
