@@ -264,22 +264,30 @@ class InnerEmitter(Emitter):
         self.take(op, values)
 
     def agents(self, op: Operation) -> None:
-        """Each region is a generator of its own; they take turns until all have ended."""
-        if op.results:
-            raise InterpreterFault(FaultKind.UNSUPPORTED, "agents with results", op.name, source_location(op))
-        names = []
+        """Each region is a generator of its own; they take turns until all have ended. What the first one yields are
+        the first results."""
+        names, results = [], []
+        given = [self.names[v] for v in op.operands]
         for region in op.regions:
             names.append(self.fresh("a"))
+            yielded = [self.fresh("r") for _ in region.block.last_op.operands] if region.block.last_op else []
+            held = self.fresh("h")
+            self.line(f"{held} = []", op)
             self.line(f"def {names[-1]}():", op)
             self.depth += 1
-            outer, self.frames = self.frames, [Frame("if", [])]
+            for argument, name in zip(region.block.args, given, strict=True):
+                self.line(f"{self.define(argument)} = {name}")
+            outer, self.frames = self.frames, [Frame("if", yielded)]
             self.block(region.block)
             self.frames = outer
+            self.line(f"{held}.extend([{', '.join(yielded)}])")
             self.line("return")
             self.line("yield")  # makes it a generator whatever it holds
             self.depth -= 1
+            results += [f"{held}[{number}]" for number in range(len(yielded))]
         started = "".join(f"{name}(), " for name in names)
         self.line(f"yield from {self.bind('h', run_agents)}(B, ({started}))", op)
+        self.take(op, results)
 
     def call_op(self, op: Operation) -> None:
         assert isinstance(op, CallOp | PluginOp)

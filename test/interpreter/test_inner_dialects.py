@@ -11,6 +11,7 @@ import pytest
 
 import libtile
 from libtile.interpreter import FaultKind, InterpreterFault
+from libtile.support.diagnostics import LoweringError
 
 SPEC = "attributes {kernel_spec = #nv_tileaa.kernel_spec<entry, num_warps=4, num_ctas=1, target=sm_90>}"
 MEMORY = "!nv_tileaa.memref<?x?xf32, 1>"
@@ -374,6 +375,51 @@ def test_functions_are_called_and_the_grid_is_asked():
     target = np.zeros((4, 1), np.float32)
     libtile.run(libtile.parse(text), grid=(4, 2), args=[target, 4, 1, 1, 1])
     assert target[:, 0].tolist() == [4, 6, 8, 10]
+
+
+GIVEN = f"""
+!q = !nv_tileaa.queue<(f32)>
+nv_tileaa.func @k(%o: {MEMORY}, %x: f32, %i: index) {SPEC} {{
+  %0 = arith.constant 0 : index
+  %q = nv_tileaa.create_queue {{depth = 1}} : !q
+  RESULTSnv_tileaa.execute %q, %x, %i {{agent_warps = [1, 4]}} ({{
+  ^bb0(%mine: !q, %y: f32, %j: index):
+    nv_tileaa.queue.put %mine ({{
+      nv_tileaa.queue.yield %y : f32
+    }}) : !q
+    nv_tileaa.yield
+  }}, {{
+  ^bb0(%mine: !q, %y: f32, %j: index):
+    %z = nv_tileaa.queue.get %mine ({{
+    ^bb0(%a: f32):
+      %b = nv_tileaa.addf %a, %y : f32, f32 -> f32
+      nv_tileaa.queue.yield %b : f32
+    }}) : !q -> f32
+    nv_tileaa.store %o[%j, %0], %z : {MEMORY}, f32, index, index
+    YIELD
+  }}) : !q, f32, indexTYPES
+  BEHIND
+  nv_tileaa.return
+}}
+"""
+
+
+@pytest.mark.parametrize("options", [{}, {"backend": "simulator", "gpu_name": "sm_90", "check": "full"}])
+def test_agents_are_given_operands_and_give_results(options):
+    """Compiled code has no results of agents: they hand on by queues what they have."""
+    text = GIVEN.replace("RESULTS", "").replace("TYPES", "").replace("YIELD", "nv_tileaa.yield").replace("BEHIND", "")
+    target = np.zeros((4, 1), np.float32)
+    libtile.run(libtile.parse(text), args=[target, 4, 1, 1, 1, 2.5, 2], **options)
+    assert target[:, 0].tolist() == [0, 0, 5, 0]
+    text = GIVEN.replace("RESULTS", "%r, %n = ").replace("TYPES", " -> f32, index")
+    text = text.replace("YIELD", "nv_tileaa.yield %z, %j : f32, index")
+    text = text.replace("BEHIND", f"nv_tileaa.store %o[%0, %0], %r : {MEMORY}, f32, index, index")
+    if not options:
+        libtile.run(libtile.parse(text), args=[target, 4, 1, 1, 1, 1.5, 3])
+        assert target[:, 0].tolist() == [3, 0, 5, 3]
+    else:
+        with pytest.raises(LoweringError, match=r"'nv_tileaa\.execute' op has results, and agents hand nothing on"):
+            libtile.compile(libtile.parse(text), "sm_90", emit="ptx")
 
 
 HOST = f"""

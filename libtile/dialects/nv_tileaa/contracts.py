@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr
-from xdsl.ir import Attribute, Block, Operation, Region
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from libtile.dialects.nv_tileaa.element_types import is_float, is_integer
@@ -51,18 +51,25 @@ def require_yields(op: TileOp, expected: Sequence[Attribute]) -> None:
     for region in op.regions:
         for block in region.blocks:
             last = block.last_op
-            given = [v.type for v in last.operands] if last is not None else []
-            if given != list(expected):
-                shown = [f"({', '.join(map(type_text, types))})" for types in (expected, given)]
-                raise VerifyException(f"expects the region to yield {shown[0]}, but got {shown[1]}")
+            _require_types("the region to yield {}", expected, last.operands if last is not None else [])
+
+
+def require_yields_together(op: TileOp, expected: Sequence[Attribute]) -> None:
+    """What the regions yield, one after the other, are values of these types; VerifyException."""
+    last = [block.last_op for region in op.regions for block in region.blocks]
+    _require_types("the regions to yield {} together", expected, [v for end in last if end for v in end.operands])
 
 
 def require_arguments(block: Block, expected: Sequence[Attribute]) -> None:
     """A region's arguments have these types; VerifyException."""
-    given = [a.type for a in block.args]
+    _require_types("a region with arguments {}", expected, block.args)
+
+
+def _require_types(what: str, expected: Sequence[Attribute], values: Sequence[SSAValue]) -> None:
+    given = [value.type for value in values]
     if given != list(expected):
-        shown = [f"({', '.join(map(type_text, types))})" for types in (expected, given)]
-        raise VerifyException(f"expects a region with arguments {shown[0]}, but got {shown[1]}")
+        wanted, found = (f"({', '.join(map(type_text, types))})" for types in (expected, given))
+        raise VerifyException(f"expects {what.format(wanted)}, but got {found}")
 
 
 def require_no_captures(region: Region, what: str) -> None:

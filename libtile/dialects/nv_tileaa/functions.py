@@ -38,10 +38,12 @@ from libtile.dialects.effect_traits import Observable
 from libtile.dialects.nv_tileaa.attributes import ComputeCapabilityAttr, KernelSpecAttr
 from libtile.dialects.nv_tileaa.contracts import (
     NAMED_BARRIERS,
+    require_arguments,
     require_at_least,
     require_at_most,
     require_power_of_two,
     require_yields,
+    require_yields_together,
 )
 from libtile.dialects.nv_tileaa.element_types import is_count, is_index
 from libtile.dialects.nv_tileaa.function_text import parse_function, print_function
@@ -287,7 +289,8 @@ class PluginOp(Resources):
 class ExecuteOp(Resources):
     """Runs its regions side by side, each by an agent: a group of warps with a register budget.
 
-    `agent_warps` and `agent_registers` have an entry per region.
+    `agent_warps` and `agent_registers` have an entry per region. Each region gets the operands; the results are what
+    the agents yield, one after the other.
     """
 
     name = "nv_tileaa.execute"
@@ -303,7 +306,11 @@ class ExecuteOp(Resources):
         require_at_most(self, NAMED_BARRIERS, "named_barriers")
         check_agent_entries(self, "agent_warps", "agent_registers")
         require_agents(self)
-        if not self.results:
+        for region in self.regions:
+            require_arguments(region.block, [v.type for v in self.arguments])
+        if self.results:
+            require_yields_together(self, [r.type for r in self.results])
+        else:
             require_yields(self, [])
 
 

@@ -381,6 +381,9 @@ class TileBlocking(Unary):
         tiling, rank = result.layout, len(result.shape)
         if rank > result.rank:
             raise VerifyException(f"expects tiles of at most {result.rank} dimensions, but got {rank}")
+        for axis in (axis for group in self.groups for axis in group):
+            if not 0 <= axis < result.rank:
+                raise VerifyException(f"expects dims in range 0 to {result.rank - 1}, but got {axis}")
         mapped, steps, sparse = tiling.dim_map, tiling.traversal_strides, tiling.sparse_dim
         if mapped is not None and (len(mapped) != rank or len(set(mapped) & set(range(result.rank))) != rank):
             raise VerifyException(f"expects a dim_map of {rank} dimensions of the source, but got {list(mapped)}")

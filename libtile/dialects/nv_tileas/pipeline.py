@@ -29,7 +29,7 @@ from xdsl.utils.exceptions import VerifyException
 from libtile.dialects import scf
 from libtile.dialects.effect_traits import Allocates, Observable
 from libtile.dialects.interfaces import EndsRegion
-from libtile.dialects.nv_tileaa.contracts import require_at_least, require_yields
+from libtile.dialects.nv_tileaa.contracts import require_arguments, require_at_least, require_yields
 from libtile.dialects.nv_tileaa.terminators import (
     check_agent_entries,
     check_region_ends,
@@ -461,6 +461,8 @@ class AgentSwitchOp(TileOp):
         check_region_ends(self, PIPELINE_YIELD)
         check_agent_entries(self, "agent_ids", "agent_warps", "agent_registers", "agent_elected")
         require_agents(self)
+        for region in self.regions:
+            require_arguments(region.block, [])
         require_yields(self, [])
 
     @property

@@ -69,6 +69,7 @@ class MakeTiledTmaDescOp(TileOp):
     layout = opt_prop_def(LayoutAttr)
 
     def check(self) -> None:
+        require_at_least(self, 0, "tmaIdx")
         check_descriptor(self)
 
 
@@ -83,6 +84,7 @@ class GetTmaDescOp(TileOp):
 
     def check(self) -> None:
         expect_type("a descriptor", self.result.type, TmaDescType)
+        require_at_least(self, 0, "tmaIdx")
 
 
 class TmaOp(TileOp):

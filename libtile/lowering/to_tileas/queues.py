@@ -435,8 +435,8 @@ class _Lowering:
     # -- agents -----------------------------------------------------------------------------------------------------
 
     def _make_agents(self, op: ExecuteOp) -> None:
-        if op.results or op.arguments:
-            raise unsupported(op, "has operands or results, and agents hand nothing on but by queues", self.target)
+        if op.results:
+            raise unsupported(op, "has results, and agents hand nothing on but by queues", self.target)
         if stated := [name for name in RESOURCES if name in op.properties]:
             raise unsupported(op, f"has '{stated[0]}', which nobody gives agents", self.target)
         warps = op.agent_warps

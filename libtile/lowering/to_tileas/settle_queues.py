@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What `lower-tileaa-queues` does first: each turn names the queue that the function has made, and agents part once.
 
+operands of execute                       are what its agents take from around them
 queues that loops and branches hand on    are one queue each, which turns then take itself
 execute in a loop or under a condition    each agent has the loop, or the condition: agents hand nothing on but by
                                           queues, so that one may be an iteration ahead of another one
@@ -31,6 +32,8 @@ _CARRYING = (scf.ForOp, scf.WhileOp, scf.IfOp)
 def settle_queues(function: FuncOp, target: str) -> None:
     """Settle the queues and agents of one function. LoweringError, with the place, for queues that are exchanged for
     each other, and for agents that cannot be parted once."""
+    for execute in [op for op in walk(function) if isinstance(op, ExecuteOp)]:
+        _take_from_around(execute)
     queues = [op for op in walk(function) if isinstance(op, CreateQueueOp)]
     _follow(queues, target)
     for op in [op for op in walk(function) if is_subclass(type(op), _CARRYING)]:
@@ -39,6 +42,15 @@ def settle_queues(function: FuncOp, target: str) -> None:
     for execute in [op for op in walk(function) if isinstance(op, ExecuteOp)]:
         while (around := execute.parent_op()) is not None and around is not function:
             execute = _part_outside(execute, around, target)
+
+
+def _take_from_around(execute: ExecuteOp) -> None:
+    """Agents that name operands by themselves, and no arguments of theirs."""
+    for region in execute.regions:
+        for argument, given in zip(list(region.block.args), execute.operands, strict=True):
+            argument.replace_all_uses_with(given)
+            region.block.erase_arg(argument)
+    execute.operands = []
 
 
 # -- queues that control flow hands on --------------------------------------------------------------------------------

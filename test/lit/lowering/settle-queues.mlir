@@ -44,3 +44,34 @@ nv_tileaa.func @shared(%x: tile<64xf32>, %n: index, %m: index) {
   }
   nv_tileaa.return
 }
+
+// What agents are given as operands is what is around them: a queue, and a number.
+// CHECK-LABEL: nv_tileaa.func @given
+nv_tileaa.func @given(%x: tile<64xf32>, %n: index) {
+  %1 = arith.constant 1 : index
+  // CHECK: %[[P:.*]] = nv_tileas.async.pipeline.create_pipeline
+  // CHECK-NEXT: nv_tileas.async.pipeline.agent_switch {agent_warps = [1, 4]} ({
+  // CHECK-NEXT: %[[A:.*]] = nv_tileas.async.pipeline.create_iterator %[[P]] :
+  // CHECK-NEXT: nv_tileas.async.pipeline.produce_one %[[P]], %[[A]]
+  // CHECK: %[[B:.*]] = nv_tileas.async.pipeline.create_iterator %[[P]] :
+  // CHECK-NEXT: nv_tileas.async.pipeline.consume_one %[[P]], %[[B]]
+  // CHECK: arith.addi %arg1, %{{.*}} : index
+  %q = nv_tileaa.create_queue {depth = 2} : !q
+  nv_tileaa.execute %q, %n {agent_warps = [1, 4]} ({
+  ^bb0(%mine: !q, %count: index):
+    nv_tileaa.queue.put %mine ({
+      nv_tileaa.queue.yield %x : tile<64xf32>
+    }) : !q
+    nv_tileaa.yield
+  }, {
+  ^bb0(%mine: !q, %count: index):
+    %y = nv_tileaa.queue.get %mine ({
+    ^bb0(%a: tensor<64xf32>):
+      %next = arith.addi %count, %1 : index
+      nv_tileaa.print %next {format = "%d"} : index
+      nv_tileaa.queue.yield %a : tile<64xf32>
+    }) : !q -> tile<64xf32>
+    nv_tileaa.yield
+  }) : !q, index
+  nv_tileaa.return
+}

@@ -99,3 +99,16 @@ nv_tileaa.func @channel_dimgroup_should_contain_only_channel(%mr: !memref) {
     : !memref -> !view
   nv_tileaa.return
 }
+
+nv_tileaa.func @dims_are_the_sources(%mr: !memref) {
+  // expected-error @+1 {{'nv_tileaa.block_tile' op expects dims in range 0 to 1, but got 7}}
+  %v_far = nv_tileaa.block_tile %mr {tileSizes = array<i64: 4, 8>, dimGroups = [array<i64: 0>, array<i64: 7>]} : !memref -> !view
+  // expected-error @+1 {{'nv_tileaa.block_tile' op expects dims in range 0 to 1, but got -1}}
+  %v_below = nv_tileaa.block_tile %mr {tileSizes = array<i64: 4, 8>, dimGroups = [array<i64: -1>, array<i64: 1>]} : !memref -> !view
+  // expected-error @+1 {{'nv_tileaa.conv_tile' op expects dims in range 0 to 1, but got 2}}
+  %v_channel = nv_tileaa.conv_tile %mr
+    {tileSizes = array<i64: 4, 8>, dimGroups = [array<i64: 0>, array<i64: 2>], filterSizes = array<i64: 3>,
+      conv_params = #params, channelAxis = 2}
+    : !memref -> !view
+  nv_tileaa.return
+}

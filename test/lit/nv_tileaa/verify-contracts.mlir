@@ -101,6 +101,21 @@ nv_tileaa.func @agents_yield_nothing(%x: tile<8xf32>) {
   nv_tileaa.execute ({
     nv_tileaa.yield %x : tile<8xf32>
   })
+  // expected-error @+1 {{'nv_tileaa.execute' op expects the regions to yield (tile<8xf32>, index) together, but got (tile<8xf32>)}}
+  %y, %n = nv_tileaa.execute ({
+    nv_tileaa.yield %x : tile<8xf32>
+  }, {
+    nv_tileaa.yield
+  }) : tile<8xf32>, index
+  // expected-error @+1 {{'nv_tileaa.execute' op expects a region with arguments (tile<8xf32>), but got ()}}
+  nv_tileaa.execute %x ({
+    nv_tileaa.yield
+  }) : tile<8xf32>
+  // expected-error @+1 {{'nv_tileaa.execute' op expects a region with arguments (), but got (index)}}
+  nv_tileaa.execute ({
+  ^bb0(%i: index):
+    nv_tileaa.yield
+  })
   nv_tileaa.return
 }
 

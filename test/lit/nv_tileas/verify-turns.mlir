@@ -69,6 +69,11 @@ nv_tileaa.func @agents_have_warps_and_ids() {
   nv_tileas.async.pipeline.agent_switch {agent_warps = [-3]} ({
     nv_tileas.async.pipeline.yield
   })
+  // expected-error @+1 {{'nv_tileas.async.pipeline.agent_switch' op expects a region with arguments (), but got (index)}}
+  nv_tileas.async.pipeline.agent_switch {agent_warps = [4]} ({
+  ^bb0(%given: index):
+    nv_tileas.async.pipeline.yield
+  })
   // expected-error @+1 {{'nv_tileas.async.pipeline.agent_switch' op expects agents with ids of their own, but got [1, 1]}}
   nv_tileas.async.pipeline.agent_switch {agent_warps = [1, 4], agent_ids = [1, 1]} ({
     nv_tileas.async.pipeline.yield
@@ -114,6 +119,8 @@ nv_tileaa.func @numbers_are_not_negative(%d: !desc, %i: index, %b: !buf) {
   nv_tileas.barrier {id = 1, num_warps = 0}
   // expected-error @+1 {{'nv_tileas.create_mbarrier' op expects arrivals of at least 1, but got 0}}
   %m = nv_tileas.create_mbarrier {arrivals = 0} : !nv_tileas.mbarrier
+  // expected-error @+1 {{'nv_tileas.get_tma_desc' op expects tmaIdx of at least 0, but got -2}}
+  %none = nv_tileas.get_tma_desc {tmaIdx = -2} : !desc
   // expected-error @+1 {{'nv_tileas.async.tiled_tma_store' op expects tmaIdx of at least 0, but got -1}}
   %t = nv_tileas.async.tiled_tma_store %d[%i, %i], %b {atom = #nv_tileas.copy_atom<tma_store, box=[8,4]>, tmaIdx = -1} : !desc, index, index, !buf -> !nv_tileas.async_token
   nv_tileaa.return
