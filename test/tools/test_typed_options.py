@@ -105,6 +105,15 @@ def test_passes_are_watched(options: str, tool: str, capsys: pytest.CaptureFixtu
     assert re.search(SAID[options], err, re.MULTILINE), err
 
 
+@pytest.mark.parametrize("tool", PASSES)
+def test_one_dash_and_values_that_stand_apart_are_read_as_well(tool: str, capsys: pytest.CaptureFixture[str]) -> None:
+    options = "-mlir-print-ir-before cse -mlir-print-ir-after cse -mlir-print-ir-after-all -mlir-pass-statistics"
+    assert typed(tool, *options.split(), "-mlir-elide-elementsattrs-if-larger", "3", "-mlir-disable-threading") == 0
+    err = capsys.readouterr().err
+    for seen in ("IR Dump Before cse", "IR Dump After cse", "__elided__", "pass: statistic"):
+        assert seen in err
+
+
 @pytest.mark.parametrize(("option", "tool"), [(o, t) for o, tools in ACCEPTED.items() for t in tools])
 def test_an_option_changes_nothing_where_nothing_is_wrong(
     option: str, tool: str, capsys: pytest.CaptureFixture[str]
