@@ -105,23 +105,29 @@ def programs(draw):
         "%v1 = broadcast %c2 : tile<1x16xi32> -> tile<8x16xi32>",
     ]
     values = [rows, columns]
+
+    def assumed(i):
+        """A value of which nothing is known but what is assumed of it, on one side or on both."""
+        number, least, most = len(values), values[i].min(), values[i].max()
+        lower = draw(st.sampled_from(["?", least, *(c for c in CONSTANTS if c < least)]))
+        upper = draw(st.sampled_from(["?", most, *(c for c in CONSTANTS if c > most)]))
+        lines.append(f"%f{number} = bitcast %v{i} : tile<8x16xi32> -> tile<8x16xf32>")
+        lines.append(f"%i{number} = bitcast %f{number} : tile<8x16xf32> -> tile<8x16xi32>")
+        lines.append(f"%v{number} = assume bounded<{lower}, {upper}>, %i{number} : tile<8x16xi32>")
+        values.append(values[i])
+
     for _number in range(draw(st.integers(1, 3))):
-        constant = draw(
-            st.sampled_from([0, 1, 2, 3, 4, 8, 12, 16, 64, 100, -4, -1, 2**20, 2**31 - 8, 2**31 - 3, -(2**31)])
-        )
+        constant = draw(st.sampled_from(CONSTANTS))
         lines.append(f"%v{len(values)} = constant <i32: {constant}> : tile<8x16xi32>")
         values.append(np.full(SHAPE, constant, dtype=object))
+        if draw(st.booleans()):
+            assumed(len(values) - 1)
     for _ in range(draw(st.integers(1, 10))):
         name = draw(st.sampled_from([*BINARY, "negi", "assume"]))
         i, j = (draw(st.integers(0, len(values) - 1)) for _ in range(2))
         a, b = values[i], values[j]
-        if name == "assume":  # what is true of it, on one side or on both
-            lower, upper = draw(st.sampled_from([(a.min(), "?"), ("?", a.max()), (a.min(), a.max())]))
-            number = len(values)
-            lines.append(f"%f{number} = bitcast %v{i} : tile<8x16xi32> -> tile<8x16xf32>")
-            lines.append(f"%i{number} = bitcast %f{number} : tile<8x16xf32> -> tile<8x16xi32>")
-            lines.append(f"%v{number} = assume bounded<{lower}, {upper}>, %i{number} : tile<8x16xi32>")
-            values.append(a)
+        if name == "assume":
+            assumed(i)
             continue
         if name == "negi":
             lines.append(f"%v{len(values)} = negi %v{i} : tile<8x16xi32>")
