@@ -8,6 +8,8 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from xdsl.dialects.builtin import StringAttr
+
 from libtile.asm.module import Module, op_of, unwrapped, verify
 from libtile.asm.reading import parse
 from libtile.asm.recursion import room_for_nesting
@@ -15,12 +17,16 @@ from libtile.mlir.bindings import current_context, message_of
 from libtile.mlir.reading import MlirParser
 from libtile.mlir.spelling import MlirPrinter
 from libtile.mlir.structure import from_structure, is_structure, to_structure
+from libtile.spec import Version
 from libtile.support.errors import LibtileError
 
 if TYPE_CHECKING:
-    from xdsl.ir import Operation
+    from xdsl.ir import Attribute, Operation
 
 FORMS = ("exact", "structural")
+
+VERSION = "libtile.version"
+"""The attribute that says which bytecode a module was read from: `libtile.write` writes no older one."""
 
 PASSES = ("canonicalize", "cse", "inline", "loop-invariant-code-motion", "sccp", "symbol-dce")
 """MLIR's passes that leave unregistered ops as they are, and were tried on the structural form of every kernel."""
@@ -42,9 +48,12 @@ def to_mlir(module: Module | Operation, ir: ModuleType, form: str = "exact") -> 
     with room_for_nesting():
         text = MlirPrinter(to_structure(op) if form == "structural" else op).text()
     try:
-        return ir.Module.parse(text, context)
+        made = ir.Module.parse(text, context)
     except Exception as error:  # an MLIRError where the bindings have one, a ValueError in older ones
         raise LibtileError(f"MLIR refuses the module: {message_of(error)}") from None
+    if isinstance(module, Module) and module.version is not None:
+        made.operation.attributes[VERSION] = ir.StringAttr.get(str(module.version), made.context)
+    return made
 
 
 def from_mlir(module: Any, ir: ModuleType) -> Module:
@@ -58,11 +67,22 @@ def from_mlir(module: Any, ir: ModuleType) -> Module:
         raise LibtileError(f"expected an ir.Module of {ir.__name__}, but got {type(module).__name__}")
     text = module.operation.get_asm(enable_debug_info=True, print_generic_op_form=True)
     op = parse(text, "mlir", allow_unregistered=True, reader=MlirParser)
+    version = _version(op.attributes.pop(VERSION, None))
     if not is_structure(op):
-        return Module(unwrapped(op))
-    found = Module(from_structure(op))
+        return Module(unwrapped(op), version)
+    found = Module(from_structure(op), version)
     verify(found)
     return found
+
+
+def _version(attribute: Attribute | None) -> Version | None:
+    """The version of bytecode that an attribute names. LibtileError for what is none."""
+    if attribute is None:
+        return None
+    try:
+        return Version.parse(attribute.data if isinstance(attribute, StringAttr) else str(attribute))
+    except ValueError:
+        raise LibtileError(f"{VERSION} is no version of the bytecode: {attribute}") from None
 
 
 def run_passes(module: Module | Operation, ir: ModuleType, passes: Sequence[str] = ("canonicalize", "cse")) -> Module:

@@ -75,12 +75,21 @@ def _same_bytecode(name: str, ir: ModuleType) -> None:
     module = libtile.read(corpus.export(kernel, kernel.versions[-1]))
     for form in ("exact", "structural"):
         back = mlir.from_mlir(mlir.to_mlir(module, ir, form), ir)
-        assert libtile.write(back, module.version) == libtile.write(module, module.version)
+        assert back.version == module.version and libtile.write(back) == libtile.write(module)
 
 
 @pytest.mark.parametrize("name", SAMPLE)
 def test_a_kernel_has_the_same_bytecode_when_it_is_back(name: str, jax: ModuleType) -> None:
     _same_bytecode(name, jax)
+
+
+def test_the_version_of_a_file_goes_along(jax: ModuleType) -> None:
+    module = libtile.read(libtile.migrate(ROOT / "examples" / "vector_add.bc", "13.5"))
+    there = mlir.to_mlir(module, jax)
+    assert libtile.write(mlir.from_mlir(there, jax)) == libtile.write(module)
+    there.operation.attributes["libtile.version"] = jax.StringAttr.get("new", there.context)
+    with pytest.raises(libtile.LibtileError, match='is no version of the bytecode: "new"'):
+        mlir.from_mlir(there, jax)
 
 
 @pytest.mark.slow
