@@ -77,15 +77,24 @@ def view_operands(root: Operation) -> bool:
     """Do so in every function in `root` (or in `root` itself, when it is one); returns whether anything changed."""
     changed = False
     for function in functions_in(root):
-        loads = [op for op in walk(function) if isinstance(op, CudaTileOp) and _is_operand(op)]
-        forms = Forms(Facts(function)) if loads else None
-        plans = [(op, _plan_or_reason(op, forms)) for op in loads if forms is not None]
+        ops = [op for op in walk(function) if isinstance(op, CudaTileOp)]
+        accesses = [op for op in ops if _is_operand(op)]
+        if any(is_op(op, *PRODUCTS) and loop_around(op) is not None for op in ops):
+            accesses += [op for op in ops if is_op(op, "store_ptr_tko")]
+        forms = Forms(Facts(function)) if accesses else None
+        plans = [(op, _plan_or_reason(op, forms)) for op in accesses if forms is not None]
         for op, plan in plans:
+            stores = is_op(op, "store_ptr_tko")
             if isinstance(plan, str):
-                reporting.missed(op, _REMARK, "Operand is loaded through pointers", plan)
+                if not stores:
+                    reporting.missed(op, _REMARK, "Operand is loaded through pointers", plan)
                 continue
-            reporting.done(op, _REMARK, "Operand that is loaded through pointers is loaded through a view")
-            statistics.count("operands through views")
+            if stores:
+                reporting.done(op, _REMARK, "Rows that are stored through pointers are stored through a view")
+                statistics.count("rows through views")
+            else:
+                reporting.done(op, _REMARK, "Operand that is loaded through pointers is loaded through a view")
+                statistics.count("operands through views")
             _Writer(op, plan).write()
         if any(not isinstance(plan, str) for _, plan in plans):
             eliminate_dead_code(function)
@@ -126,14 +135,15 @@ def _plan_or_reason(op: CudaTileOp, forms: Forms) -> _Plan | str:
 
 
 def _plan(op: CudaTileOp, forms: Forms) -> _Plan:
-    pointers = op.operand("source")
+    stores = is_op(op, "store_ptr_tko")
+    pointers = op.operand("destination" if stores else "source")
     assert isinstance(pointers.type, TileType) and isinstance(pointers.type.element_type, PointerType)
     pointee = pointers.type.element_type.pointee
     if op.attribute_value("memory_ordering_semantics") != "weak":
         raise NotAffineError("the access is not weak")
     if pointee not in NUMBER_NAMES or NUMBER_NAMES[pointee] in PACKED:
         raise NotAffineError(f"no view has elements of type {pointee}")
-    padding = _padding(op)
+    padding = None if stores else _padding(op)
     box = Box(forms, pointers, op.optional_operand("mask"))
     size = STORAGE_BYTES[NUMBER_NAMES[pointee]]
     dims = sorted(box.dims, key=lambda dim: (dim.stride == ONE, -1 if dim.tile is None else dim.tile))
@@ -149,6 +159,8 @@ def _plan(op: CudaTileOp, forms: Forms) -> _Plan:
         raise NotAffineError(f"the tensor would have more than {MOST_DIMENSIONS} dimensions")
     if box.numbers is not None:
         _check_numbers(box, dims, forms)
+    elif stores:
+        raise NotAffineError("its rows lie one behind the other, as contract-views takes them")
     return _Plan(box, tuple(dims), padding)
 
 
@@ -197,12 +209,16 @@ class _Writer:
         outside = [n for n, d in enumerate(dims) if d is not None and not positive(d.size - d.start)]
         inside = [d is not None and d.inside for d in dims]
         assert isinstance(view.type, PartitionViewType | StridedViewType | GatherScatterViewType)
-        result = op.results[0].type
-        assert isinstance(result, TileType)
-        types = [TileType(view.type.tile_shape, result.element_type), op.results[1].type]
-        operands: Operands = {"view": view, "index": index, "token": op.optional_operand("token")}
         settings = {"memory_ordering_semantics": "weak", **({"inbounds": inside} if any(inside) else {})}
-        made = build("load_view_tko", operands, types, settings)
+        operands: Operands = {"view": view, "index": index, "token": op.optional_operand("token")}
+        if stores := is_op(op, "store_ptr_tko"):
+            (given,) = op.operand_group("value")
+            made = build("store_view_tko", {"tile": given, **operands}, [op.results[0].type], settings)
+        else:
+            result = op.results[0].type
+            assert isinstance(result, TileType)
+            types = [TileType(view.type.tile_shape, result.element_type), op.results[1].type]
+            made = build("load_view_tko", operands, types, settings)
         hints = op.properties.get("optimization_hints")
         if hints is not None:
             made.properties["optimization_hints"] = hints
@@ -212,6 +228,9 @@ class _Writer:
         block = op.parent_block()
         assert block is not None
         block.insert_op_before(made, op)
+        if stores:
+            replace_op(op, made.results)
+            return
         value: SSAValue = made.results[0]
         if value.type != result:
             value = at.create("reshape", {"source": value}, result)

@@ -131,6 +131,39 @@ def test_rows_that_numbers_choose_are_those_of_a_gather_view() -> None:
     assert results[0].tobytes() == results[1].tobytes() and results[0].any()
 
 
+def _scattered() -> str:
+    """`GATHER`, whose results are those of the same rows of c."""
+    first, last = GATHER.index("    %l1 = reshape"), GATHER.index("    return\n")
+    return f"""{GATHER[:first]}    %width = constant <i64: 32> : tile<32x32xi64>
+    %s1 = muli %wide, %width : tile<32x32xi64>
+    %d64 = exti %d2 signed : tile<32x32xi32> -> tile<32x32xi64>
+    %s2 = addi %s1, %d64 : tile<32x32xi64>
+    %ca = assume div_by<16>, %c : tile<ptr<f32>>
+    %q1 = reshape %ca : tile<ptr<f32>> -> tile<1x1xptr<f32>>
+    %q2 = broadcast %q1 : tile<1x1xptr<f32>> -> tile<32x32xptr<f32>>
+    %q3 = offset %q2, %s2 : tile<32x32xptr<f32>>, tile<32x32xi64> -> tile<32x32xptr<f32>>
+    %t2 = store_ptr_tko weak %q3, %sum, %below
+      : tile<32x32xptr<f32>>, tile<32x32xf32>, tile<32x32xi1> -> token
+{GATHER[last:]}"""
+
+
+def test_rows_that_numbers_choose_are_stored_through_a_scatter_view() -> None:
+    text = _scattered().format(compare="unsigned")
+    module, reported = transformed(text)
+    assert [r.kind for r in reported] == [remarks.Kind.PASSED] * 2
+    assert "store_view_tko" in names(module) and "store_ptr_tko" not in names(module)
+    rng = np.random.default_rng(0)
+    a, ids = rng.standard_normal((40, 64)).astype(np.float16), rng.permutation(np.arange(-4, 60))[:32].astype(np.int32)
+    results = []
+    for version in (libtile.parse(text), module):
+        c = np.full((40, 32), 7, np.float32)
+        libtile.run(version, "kernel", grid=(1,), args=[a, ids, c, 40], check="full")
+        results.append(c)
+    assert results[0].tobytes() == results[1].tobytes()
+    written = ids[(ids >= 0) & (ids < 40)]
+    assert (results[0][np.setdiff1d(np.arange(40), written)] == 7).all() and (results[0][written] != 7).any()
+
+
 def test_rows_below_the_first_one_are_loaded_as_the_program_has_it() -> None:
     _, reported = transformed(GATHER.format(compare="signed"))
     assert dict(reported[0].arguments)["Reason"] == "it is not known that the numbers of rows are not negative"

@@ -447,7 +447,7 @@ def _checks(at: _At, op: Operation, view: ViewAccess) -> SSAValue:
 
     sizes, strides = _run_time(memref)
     for dim, index in enumerate(operand_group(op, "indices")):
-        if view.needs_mask(dim):
+        if dim != view.sparse and view.needs_mask(dim):
             also(_inside(at, index, view, dim, sizes[view.dims[dim]]))
         stride = strides[view.dims[dim]]  # what a constant one is divided by is known
         if dim != t and stride is not None and view.stride_divisor(dim) % most and view.size(dim) != 1:

@@ -141,11 +141,13 @@ class ViewAccess:
 
     def checked(self, layout: LinearLayout, max_registers: int) -> ViewAccess | None:
         """What is known behind a check at run time that the tile lies inside of the tensor, and its rows are aligned.
+        Rows that numbers choose may be outside of it all the same.
 
         None when that would make no access wider, when it is known to fail, and for tiles of more than `max_registers`
         registers of a thread.
         """
-        if self.contiguous is None or self.sparse is not None or layout.in_size("register") > max_registers:
+        registers = layout.in_size("register") * min(self.bits, 32) // 32
+        if self.contiguous is None or self.sparse == self.contiguous or registers > max_registers:
             return None
         sizes = [self.size(t) for t in range(len(self.tile))]
         if any(size is not None and size < tile for size, tile in zip(sizes, self.tile)):
@@ -158,7 +160,7 @@ class ViewAccess:
                 divisor if stride is not None else max(divisor, self.row_width)
                 for divisor, stride in zip(divisors, self.strides)
             ),
-            inbounds=(True,) * len(self.tile),
+            inbounds=tuple(t != self.sparse for t in range(len(self.tile))),
         )
         return assumed if assumed.width(layout) > self.width(layout) else None
 

@@ -49,4 +49,24 @@ cuda_tile.module @m {
     %u = atomic_red_view_tko relaxed device %v[%i], addf, %x : tile<1024xf32>, partition_view<tile=(1024), tensor_view<?xf32, strides=[1]>>, tile<i32> -> token
     return
   }
+
+  // Of rows that numbers choose those that are there are stored 16 bytes at a time, where columns are inside.
+  // CHECK-LABEL: nv_tileaa.func @rows
+  // CHECK: %[[END:.*]] = arith.addi
+  // CHECK: %[[INSIDE:.*]] = arith.cmpi ule, %[[END]]
+  // CHECK: scf.if %[[INSIDE]]
+  // CHECK-NEXT: nv_tileas.tiled_store {{.*}}atom = #nv_tileas.copy_atom<stg, bits=128, dim=1>{{.*}}masked = array<i64: 0>
+  // CHECK: } else {
+  // CHECK-NEXT: nv_tileas.tiled_store {{.*}}atom = #nv_tileas.copy_atom<stg, bits=32, dim=1>{{.*}}masked = array<i64: 0, 1>
+  entry @rows(%p0: tile<ptr<f32>>, %n0: tile<i32>, %i0: tile<i32>) {
+    %ids = iota : tile<8xi32>
+    %p = assume div_by<16>, %p0 : tile<ptr<f32>>
+    %n = assume bounded<0, 65536>, %n0 : tile<i32>
+    %i = assume div_by<64>, %i0 : tile<i32>
+    %x = constant <f32: 1.0> : tile<8x64xf32>
+    %m = make_tensor_view %p, shape = [%n, %n], strides = [64, 1] : tile<i32> -> tensor_view<?x?xf32, strides=[64,1]>
+    %v = make_gather_scatter_view %m : gather_scatter_view<tile=(8x64), tensor_view<?x?xf32, strides=[64,1]>, sparse_dim=0>
+    %u = store_view_tko weak %x, %v[%ids, %i] : tile<8x64xf32>, gather_scatter_view<tile=(8x64), tensor_view<?x?xf32, strides=[64,1]>, sparse_dim=0>, tile<8xi32>, tile<i32> -> token
+    return
+  }
 }
