@@ -30,6 +30,11 @@ def operand_shared_layout(shape: Sequence[int], element: str, fastest: int | Non
 
     Rows and columns are that dimension and the last of the others with more than one element; the rest are batches.
     """
+    return _operand_shared_layout(tuple(shape), element, fastest)
+
+
+@lru_cache(maxsize=256)
+def _operand_shared_layout(shape: tuple[int, ...], element: str, fastest: int | None) -> LinearLayout:
     names = dim_names(len(shape))
     if fastest is None:
         fastest = len(shape) - 1

@@ -17,7 +17,7 @@ def is_within(value: SSAValue, op: Operation) -> bool:
 def is_of_block(value: SSAValue, block: Block) -> bool:
     """Whether a value is an argument of a block, or the result of an op that stands right in it."""
     owner = value.owner
-    return owner is block or (isinstance(owner, Operation) and owner.parent is block)
+    return owner is block or owner.parent is block  # a block's parent is a region
 
 
 def inner_ops(op: Operation) -> list[Operation]:
@@ -33,15 +33,25 @@ def walk(root: Operation | Region | Block) -> Iterator[Operation]:
     """
     if isinstance(root, Operation):
         yield root
-    rest = [_ops_right_in(root)]
-    while rest:
-        for op in rest[-1]:
+        blocks = _blocks_of(root)
+    else:
+        blocks = iter((root,)) if isinstance(root, Block) else iter(root.blocks)
+    above: list[tuple[Operation | None, Iterator[Block]]] = []
+    following: Operation | None = None
+    while True:
+        while following is not None:  # each is asked for the next one before it is given away, as it may be erased
+            op, following = following, following.next_op
             yield op
             if op.regions:
-                rest.append(_ops_right_in(op))
-                break
+                above.append((following, blocks))
+                blocks, following = _blocks_of(op), None
+        block = next(blocks, None)
+        if block is not None:
+            following = block.first_op
+        elif above:
+            following, blocks = above.pop()
         else:
-            rest.pop()
+            return
 
 
 def uses_of(op: Operation) -> Iterator[SSAValue]:
@@ -50,10 +60,6 @@ def uses_of(op: Operation) -> Iterator[SSAValue]:
         yield from inner.operands
 
 
-def _ops_right_in(root: Operation | Region | Block) -> Iterator[Operation]:
-    if isinstance(root, Block):
-        yield from root.ops
-        return
-    for region in root.regions if isinstance(root, Operation) else (root,):
-        for block in region.blocks:
-            yield from block.ops
+def _blocks_of(op: Operation) -> Iterator[Block]:
+    for region in op.regions:
+        yield from region.blocks

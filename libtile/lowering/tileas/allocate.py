@@ -153,21 +153,29 @@ class PlacedStorages:
     def floors(self) -> Iterator[tuple[Operation, int]]:
         """Each op, and behind which byte its exchanges wait for nobody: what lives ends there, and what is made later
         where nothing was before."""
-        made = dead = 0
-        alive: list[Storage] = []
+        made = dead = floor = 0
+        alive: list[tuple[int, int]] = []
+        """The number of the last op and the last byte of each."""
+        first_end = -1
+        """The least of these numbers: nothing changes until then, or until something is made."""
         # What is made from each storage on, at most.
         later = [0]
         for storage in reversed(self.placed):
             later.append(max(later[-1], storage.limit))
+        starts = [storage.start for storage in self.placed]
         for op, number in self.lives.first.items():
-            while made < len(self.placed) and self.placed[made].start <= number:
-                alive.append(self.placed[made])
+            before = made
+            while made < len(starts) and starts[made] <= number:
+                alive.append((self.placed[made].end, self.placed[made].limit))
                 made += 1
-            dead = max((s.limit for s in alive if s.end < number), default=dead)
-            alive = [s for s in alive if s.end >= number]
-            coming = later[len(self.placed) - made]
-            floor = max([coming if coming > dead else 0, *(s.limit for s in alive)])
-            yield op, -(-floor // STAGE_ALIGNMENT) * STAGE_ALIGNMENT
+            if made > before or first_end < number:
+                dead = max((limit for end, limit in alive if end < number), default=dead)
+                alive = [(end, limit) for end, limit in alive if end >= number]
+                first_end = min((end for end, _ in alive), default=len(self.lives.first))
+                coming = later[len(starts) - made]
+                highest = max([coming if coming > dead else 0, *(limit for _, limit in alive)])
+                floor = -(-highest // STAGE_ALIGNMENT) * STAGE_ALIGNMENT
+            yield op, floor
 
     def room(self, op: Operation, floor: int) -> Room:
         """The room for an op's exchanges behind a floor, or before it where its agent is past what is there, if that

@@ -20,6 +20,7 @@ barrier objects are filled by another agent at any time; but one that has waited
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Block, Operation, SSAValue
@@ -124,7 +125,7 @@ class Storage:
     pieces: tuple[Piece, ...]
     offset: int = -1
 
-    @property
+    @cached_property
     def size(self) -> int:
         return max(piece.end for piece in self.pieces)
 
@@ -132,12 +133,12 @@ class Storage:
     def limit(self) -> int:
         return self.offset + self.size
 
-    @property
+    @cached_property
     def start(self) -> int:
         """The number of the first op at which any of it lives."""
         return min(piece.life.start for piece in self.pieces)
 
-    @property
+    @cached_property
     def end(self) -> int:
         return max(piece.life.end for piece in self.pieces)
 
