@@ -16,6 +16,7 @@
 Every error is a `LibtileError`. Names are loaded when they are first used, so that importing the package is cheap.
 """
 
+import os
 import sys
 
 TYPE_CHECKING = False  # as that of `typing`, which takes a while to import
@@ -40,6 +41,19 @@ if sys.argv[:1] == ["-m"] and any(name.startswith("libtile.") for name in sys.or
     from libtile.support.interrupts import prepare
 
     prepare()
+
+if hasattr(os, "register_at_fork"):
+
+    def _at_fork(what: str) -> None:
+        from libtile.support import forks
+
+        getattr(forks, what)()
+
+    os.register_at_fork(
+        before=lambda: _at_fork("before"),
+        after_in_parent=lambda: _at_fork("after"),
+        after_in_child=lambda: _at_fork("after"),
+    )
 
 _HOME = {
     "ArrayArgument": "libtile.runtime.arguments",

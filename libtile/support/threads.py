@@ -8,28 +8,18 @@ so that a child finds nothing half made, and no lock in the hands of a thread th
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable
 from functools import wraps
 from typing import TypeVar
 
+from libtile.support.forks import HELD
+
 LLVM = threading.RLock()
 SHARED = threading.RLock()
 
 
-def _before_fork() -> None:
-    LLVM.acquire()
-    SHARED.acquire()
-
-
-def _after_fork() -> None:
-    SHARED.release()
-    LLVM.release()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)
+HELD.extend([LLVM, SHARED])
 
 T = TypeVar("T")
 

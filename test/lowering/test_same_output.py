@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import gc
 import hashlib
+import importlib
 import json
 import os
 import subprocess
@@ -17,6 +18,7 @@ from pathlib import Path
 import pytest
 
 import libtile
+from libtile import support
 from libtile.compiler import driver
 from libtile.compiler.cache import Cache
 from libtile.compiler.options import Options, machine
@@ -287,6 +289,25 @@ def test_a_fork_waits_until_shared_state_is_whole():
     assert result_of(*forked(locked)) == "whole"
     assert time.monotonic() - since >= 0.15
     thread.join()
+
+
+@fork
+def test_a_fork_waits_until_a_module_is_loaded(tmp_path, monkeypatch):
+    (tmp_path / "slow_to_load.py").write_text(
+        f"import pathlib, time\npathlib.Path({str(tmp_path / 'begun')!r}).touch()\ntime.sleep(0.3)\nstate = 'whole'\n"
+    )
+    monkeypatch.setattr(support, "__path__", [*support.__path__, str(tmp_path)])
+
+    def load() -> str:
+        return importlib.import_module("libtile.support.slow_to_load").state
+
+    thread = threading.Thread(target=load)
+    thread.start()
+    while not (tmp_path / "begun").exists():
+        time.sleep(0.001)
+    assert result_of(*forked(load), seconds=60) == "whole"
+    thread.join()
+    assert result_of(*forked(load)) == load() == "whole"
 
 
 def test_objects_made_once_are_one_for_all_threads():
