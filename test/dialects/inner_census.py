@@ -19,6 +19,7 @@ from xdsl.ir import Operation
 from xdsl.rewriter import Rewriter
 
 import libtile.lowering.to_llvm.conversion  # noqa: F401  (registers the rules)
+from dialects import inner_symbols
 from dialects.inner import ARGUMENTS, PIPE, SHARED, SPEC
 from dialects.inner_samples import ARGUMENTS as OWN
 from dialects.inner_samples import BODIES, NAMES, OUTSIDE
@@ -189,13 +190,19 @@ class Fate:
 EMISSION = "LLVM IR"
 
 
-@cache
-def compiled(name: str, gpu_name: str) -> tuple[Fate, Passes]:
-    """What becomes of the sample of an op on a target."""
+def kernel_of(name: str) -> ModuleOp:
+    """The sample of an op as a module of a kernel."""
     module = parse(launchable(name), "sample.mlir")
     assert isinstance(module, ModuleOp)
     if name.startswith("nv_tileas."):
         laid_out(module)
+    return module
+
+
+@cache
+def compiled(name: str, gpu_name: str) -> tuple[Fate, Passes]:
+    """What becomes of the sample of an op on a target."""
+    module = kernel_of(name)
     seen = Passes({op.name for op in module.walk()})
     problems = [d.message for d in diagnose(module)]
     if problems:
@@ -360,7 +367,7 @@ def page() -> str:
                 where = [t for t in TARGETS if why.get(t) == reason]
                 refused.append(f"- `{name}`{'' if len(where) == len(TARGETS) else ' on ' + ', '.join(where)}: {reason}")
         lines += ["", *unmade_lines(unmade), *(["Refused:", "", *refused, ""] if refused else [])]
-    return "\n".join(lines)
+    return "\n".join([*lines, *inner_symbols.lines()])
 
 
 if __name__ == "__main__":
