@@ -40,7 +40,9 @@ def allocate(e: Emitter, op: AllocTensorOp) -> TensorMemory:
     """The storage that an op makes for results of products, of which the first dimension counts the stages."""
     type_, offset = op.result.type, op.attributes.get(tensor.OFFSET)
     assert isinstance(type_, BufferType)
-    if not e.b.target.has("tcgen05") or len(type_.shape) != 3 or not isinstance(offset, IntegerAttr):
+    if not e.b.target.has("tcgen05"):
+        raise unsupported(op, "lies in tensor memory, which is not there", e.b.target.name)
+    if len(type_.shape) != 3 or not isinstance(offset, IntegerAttr):
         raise unsupported(op, f"is no storage for stages with '{tensor.OFFSET}', its first column", e.b.target.name)
     _, *shape = type_.shape
     ctas = 1 if op.pair is None else 2
