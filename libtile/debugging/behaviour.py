@@ -84,6 +84,8 @@ def compare_runs(
     Raises LibtileError when a kernel is on one side only or has other parameters there, and when no arguments were
     found on which the first module runs to its end; DiagnosticError for a module that breaks a rule of the dialect.
     """
+    if seed < 0:
+        raise LibtileError(f"a seed is a whole number from 0, not {seed}")
     ours, theirs = load(left), load(right)
     for module in (ours, theirs):
         verify(module)

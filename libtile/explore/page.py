@@ -12,8 +12,10 @@ from typing import Any
 from libtile.explore.listings import Listing
 from libtile.explore.record import Compilation, KernelFacts, Record
 from libtile.support.remarks import Remark
+from libtile.support.signatures import checked
 
 
+@checked
 def page(record: Record) -> str:
     """The page of a record, as text of one HTML file."""
     parts = files("libtile.explore") / "page"

@@ -22,8 +22,15 @@ _ADAPTERS: Mapping[str, Callable[[ModuleType, Any], None]] = {"jaxlib": _jax}
 """By the package's first name. IREE and mlir-python-bindings register all of theirs when a context is made."""
 
 
+def require_bindings(ir: object) -> None:
+    """LibtileError for what is not the module `ir` of MLIR's Python bindings."""
+    if not isinstance(ir, ModuleType) or not hasattr(ir, "Context"):
+        raise LibtileError("expected the module `ir` of MLIR's Python bindings, such as jaxlib.mlir.ir")
+
+
 def new_context(ir: ModuleType) -> Any:
     """A context of MLIR with every dialect loaded that the bindings bring, in which ops of ours are allowed."""
+    require_bindings(ir)
     context = ir.Context()
     adapter = _ADAPTERS.get(ir.__name__.partition(".")[0])
     if adapter is not None:
@@ -35,8 +42,7 @@ def new_context(ir: ModuleType) -> Any:
 
 def current_context(ir: ModuleType) -> Any:
     """The context that is entered, or a new one; LibtileError where ops of ours are not allowed."""
-    if not isinstance(ir, ModuleType) or not hasattr(ir, "Context"):
-        raise LibtileError("expected the module `ir` of MLIR's Python bindings, such as jaxlib.mlir.ir")
+    require_bindings(ir)
     try:
         context = ir.Context.current
     except ValueError:  # none is

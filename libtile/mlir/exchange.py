@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from importlib import import_module
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import StringAttr
@@ -13,12 +12,13 @@ from xdsl.dialects.builtin import StringAttr
 from libtile.asm.module import Module, op_of, unwrapped, verify
 from libtile.asm.reading import parse
 from libtile.asm.recursion import room_for_nesting
-from libtile.mlir.bindings import current_context, message_of
+from libtile.mlir.bindings import current_context, message_of, require_bindings
 from libtile.mlir.reading import MlirParser
 from libtile.mlir.spelling import MlirPrinter
 from libtile.mlir.structure import from_structure, is_structure, to_structure
 from libtile.spec import Version
 from libtile.support.errors import LibtileError
+from libtile.support.signatures import checked
 
 if TYPE_CHECKING:
     from xdsl.ir import Attribute, Operation
@@ -32,7 +32,8 @@ PASSES = ("canonicalize", "cse", "inline", "loop-invariant-code-motion", "sccp",
 """MLIR's passes that leave unregistered ops as they are, and were tried on the structural form of every kernel."""
 
 
-def to_mlir(module: Module | Operation, ir: ModuleType, form: str = "exact") -> Any:
+@checked
+def to_mlir(module: Module | Operation, ir: Any, form: str = "exact") -> Any:
     """The module as an `ir.Module` of MLIR, verified by it.
 
     `module` is of any of the three dialects, `ir` the module of that name of MLIR's Python bindings (`jaxlib.mlir.ir`,
@@ -56,13 +57,14 @@ def to_mlir(module: Module | Operation, ir: ModuleType, form: str = "exact") -> 
     return made
 
 
-def from_mlir(module: Any, ir: ModuleType) -> Module:
+def from_mlir(module: Any, ir: Any) -> Module:
     """The Module that an `ir.Module` of MLIR holds, in either form of `to_mlir`.
 
     The structural form is verified when it is back, as MLIR's passes know nothing of our rules; the exact one is what
     it was, and is not: see `libtile.verify`. Raises DiagnosticError for what is no module of our dialects, or breaks a
     rule of theirs, LibtileError for an op that stands for none of ours.
     """
+    require_bindings(ir)
     if not isinstance(module, ir.Module):
         raise LibtileError(f"expected an ir.Module of {ir.__name__}, but got {type(module).__name__}")
     text = module.operation.get_asm(enable_debug_info=True, print_generic_op_form=True)
@@ -85,11 +87,13 @@ def _version(attribute: Attribute | None) -> Version | None:
         raise LibtileError(f"{VERSION} is no version of the bytecode: {attribute}") from None
 
 
-def run_passes(module: Module | Operation, ir: ModuleType, passes: Sequence[str] = ("canonicalize", "cse")) -> Module:
+@checked
+def run_passes(module: Module | Operation, ir: Any, passes: Sequence[str] = ("canonicalize", "cse")) -> Module:
     """The module behind passes of MLIR (of `PASSES`), which run on its structural form, one after the other.
 
     Raises LibtileError for another pass, or one that these bindings do not have, and when one fails.
     """
+    require_bindings(ir)
     manager = import_module(f"{ir.__name__.rpartition('.')[0]}.passmanager").PassManager
     for name in passes:
         if name not in PASSES:

@@ -11,13 +11,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from ctypes import c_void_p, cast
-from types import ModuleType
 from typing import Any
 
 from libtile.ir.strings import quote
 from libtile.mlir.bindings import current_context, message_of
 from libtile.mlir.llvm_values import Reader
 from libtile.support.errors import LibtileError
+from libtile.support.signatures import checked
 
 CONVERGENT = "libtile.convergent"
 """On inline assembly that threads have to run together. The llvm dialect has no word for it."""
@@ -48,7 +48,8 @@ _METADATA = re.compile(r", !([\w.]+) ![\w{}]+")
 _ARGUMENT_ATTRIBUTES = {"noundef", "readonly", "writeonly", "noalias", "nonnull"}
 
 
-def llvm_to_mlir(llvm_ir: str, ir: ModuleType) -> Any:
+@checked
+def llvm_to_mlir(llvm_ir: str, ir: Any) -> Any:
     """A text of LLVM IR (`Compiled.llvm_ir`, `tileiras --emit=llvm`) as an `ir.Module` of the llvm dialect.
 
     `ir` and the context are those of `to_mlir`. Debug information is left out. Raises LibtileError for what is no LLVM
@@ -59,7 +60,7 @@ def llvm_to_mlir(llvm_ir: str, ir: ModuleType) -> Any:
     context = current_context(ir)
     try:
         module = llvm.parse_assembly(llvm_ir, llvm.create_context())
-    except RuntimeError as error:
+    except (RuntimeError, UnicodeError) as error:
         raise LibtileError(f"LLVM refuses the text: {message_of(error)}") from None
     text = _Writer(module).text()
     try:

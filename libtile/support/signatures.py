@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import io
 import operator
+import os
 from collections.abc import Callable, Iterator
 from functools import wraps
 from typing import Any, TypeVar, cast
 
 from libtile.support.errors import LibtileError
-from libtile.support.files import Bytes
 
 F = TypeVar("F", bound=Callable[..., Any])
 Rule = tuple[str, Callable[[Any], bool]]
@@ -40,6 +40,11 @@ def _several(value: Any) -> bool:
     return hasattr(type(value), "__iter__") and not isinstance(value, str | bytes | bytearray | io.IOBase)
 
 
+def _all_are(*kinds: type) -> Callable[[Any], bool]:
+    """Several of these kinds; an iterator is not gone through, which would be at its end then."""
+    return lambda value: _several(value) and (hasattr(value, "__next__") or all(isinstance(v, kinds) for v in value))
+
+
 def _anything(value: Any) -> bool:
     return True
 
@@ -57,12 +62,15 @@ RULES: dict[str, Rule] = {
     "Path": ("", _anything),
     "Predicate": _FUNCTION,
     "Progress": _FUNCTION,
+    "Collection[str]": ("a list of strings", _all_are(str)),
     "Sequence": ("a list", _several),
+    "Sequence[Path]": ("a list of paths", _all_are(str, os.PathLike)),
+    "Sequence[str]": ("a list of strings", _all_are(str)),
     "Sequence[Instrument]": (
         "a list of instruments",
         lambda value: _several(value) and all(hasattr(v, "begin") for v in value),
     ),
-    "Sequence[bytes]": ("a list of bytes", lambda value: _several(value) and all(isinstance(v, Bytes) for v in value)),
+    "Sequence[bytes]": ("a list of bytes", _all_are(bytes, bytearray, memoryview)),
     "TextIO": ("a stream", lambda value: hasattr(value, "write")),
     "Watcher": _FUNCTION,
     "bool": ("True or False", _truth),

@@ -6,7 +6,9 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Iterator
+from functools import partial
 from importlib import import_module
+from itertools import product
 from pathlib import Path
 from types import ModuleType
 
@@ -233,7 +235,12 @@ def test_errors_are_the_librarys(jax: ModuleType) -> None:
     with pytest.raises(libtile.LibtileError, match="unknown form 'loose', expected one of exact, structural"):
         mlir.to_mlir(module, jax, "loose")
     with pytest.raises(libtile.LibtileError, match="expected the module `ir` of MLIR's Python bindings"):
-        mlir.to_mlir(module, None)  # type: ignore[arg-type]
+        mlir.to_mlir(module, None)
+    there = mlir.to_mlir(module, jax)
+    calls = (mlir.new_context, partial(mlir.from_mlir, there), partial(mlir.run_passes, module))
+    for call, what in product(calls, (None, "jaxlib.mlir.ir", io)):
+        with pytest.raises(libtile.LibtileError, match="expected the module `ir` of MLIR's Python bindings"):
+            call(what)
     with pytest.raises(libtile.LibtileError, match="'mem2reg' is no pass that leaves Tile IR alone; there are canon"):
         mlir.run_passes(module, jax, ["mem2reg"])
     with pytest.raises(libtile.LibtileError, match=r"expected an ir\.Module of jaxlib\.mlir\.ir, but got str"):

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import libtile
-from libtile import cutile
-from libtile.explore import explain, explore
+from libtile import cutile, mlir
+from libtile.explore import explain, explore, page
 from libtile.support import signatures
 from libtile.support.signatures import checked, rule_of
 
@@ -22,9 +22,10 @@ KERNEL = Path(__file__).resolve().parents[2] / "examples" / "vector_add.bc"
 FUNCTIONS: tuple[Callable[..., Any], ...] = (
     libtile.read, libtile.parse, libtile.verify, libtile.write, libtile.print_module, libtile.migrate, libtile.optimize,
     libtile.compile, libtile.run, libtile.reduce, libtile.diff, libtile.compare_runs, libtile.estimate, libtile.tune,
-    explain, explore, cutile.bytecode_for, cutile.on_host, cutile.launched_kernels,
+    explain, explore, page, cutile.launch, cutile.bytecode_for, cutile.on_host, cutile.launched_kernels,
+    mlir.to_mlir, mlir.run_passes, mlir.llvm_to_mlir,
 )  # fmt: skip
-CLASSES = {"Module", "Operation", "Version", "Space", "Reference"}
+CLASSES = {"Module", "Record", "Operation", "Version", "Space", "Reference"}
 """Classes of annotations: an argument's own class has the name, or one of its bases."""
 
 
@@ -45,6 +46,9 @@ WRONG: dict[str, tuple[Any, ...]] = {
     "int | None": ("3", 1.5, float("inf")),
     "bool": ("yes", None, [], np.zeros(2)),
     "Sequence[Any]": (None, 5, 1.5, "xy", b"xy", object()),
+    "Collection[str]": (np.zeros((2, 2)), [1]),
+    "Sequence[Path]": ([None], "folder", np.zeros(2)),
+    "Sequence[str]": ([None], "sm_90", np.zeros((2, 2))),
     "Sequence[bytes]": (b"BC", [1], "ab", ("a",)),
     "Predicate": (None, 5, "true"),
     "TextIO | None": (1, "out.txt", b""),
@@ -52,7 +56,7 @@ WRONG: dict[str, tuple[Any, ...]] = {
 }
 
 
-@pytest.mark.parametrize("function", (*FUNCTIONS[:13], explain), ids=lambda function: function.__name__)
+@pytest.mark.parametrize("function", (*FUNCTIONS[:13], explain, explore), ids=lambda function: function.__name__)
 def test_an_argument_of_another_type_is_one_error_that_names_it(function: Callable[..., Any]) -> None:
     parameters = inspect.signature(function).parameters
     right = {"text": "", "data": KERNEL, "to": "13.1", "predicate": bool, "module": libtile.read(KERNEL)}
