@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from libtile.codegen.builder import Block, KernelBuilder, Value
+from libtile.codegen.llvm_types import I32, I64, LlvmType
 from libtile.codegen.tile import Tile
 from libtile.support.records import dataclass, field
 
@@ -116,6 +117,28 @@ def for_loop(
     header.enter_from_here(following if last is None else [*following, b.compare(below, counter, last)])
     b.start(after)
     return carried
+
+
+def as_it_is(b: KernelBuilder, value: Value) -> Value:
+    """A number that a turn of a loop begins with, so that LLVM does not see of what other one it is the next. It would
+    carry the address of each access from turn to turn in registers of its own, which it takes to be many; so what moves
+    with the number is added to what stays the same."""
+    if value.constant is not None or value.type not in _WORDS:
+        return value
+    bits, register = _WORDS[value.type]
+    return b.asm(f"mov.b{bits} $0, $1;", f"={register},{register}", value.type, [value])
+
+
+_WORDS: dict[LlvmType, tuple[int, str]] = {I32: (32, "r"), I64: (64, "l")}
+UNROLLED = 16
+"""Turns of a loop that LLVM may unroll, where it computes with their numbers."""
+
+
+def has_few_turns(lower: Value, upper: Value, step: Value) -> bool:
+    """Whether constants say that a loop has so few turns that it may be unrolled."""
+    if lower.constant is None or upper.constant is None or not step.constant:
+        return False
+    return (upper.constant - lower.constant) / step.constant <= UNROLLED
 
 
 def _stays_in_range(upper: Value, step: Value, unsigned: bool) -> bool:

@@ -481,6 +481,12 @@ def test_other_targets_keep_their_loops(gpu):
     assert made.tileas == other.tileas
 
 
+def test_addresses_of_copies_are_added_to_what_stays_the_same():
+    """Where threads copy, no register goes from turn to turn with the address of a copy of its own."""
+    made = libtile.compile(libtile.parse(tile_gemm(64, 32)), gpu_name="sm_80", launch_abi="simt", emit="ptx").ptx
+    assert made.count("cp.async.c") > 8 and not re.findall(r"add\.s64\s+(%rd\d+), \1, ", made)
+
+
 def test_layouts_are_those_of_warpgroups_only_where_loops_are_parted():
     """A loop that stays as it is has the layouts that mma.sync reads least with."""
     text = tile_gemm(div=4)

@@ -8,6 +8,7 @@ from libtile.codegen.builder import Value
 from libtile.codegen.control import Carried
 from libtile.dialects import scf
 from libtile.dialects.nv_tileaa.terminators import ReturnIfOp, ReturnOp
+from libtile.ir.places import walk
 from libtile.lowering.errors import unsupported
 from libtile.lowering.to_llvm import rings
 from libtile.lowering.to_llvm.emitter import Emitter, rule
@@ -19,10 +20,16 @@ from libtile.lowering.to_llvm.grid import end_programs
 def _for(e: Emitter, op: scf.ForOp) -> None:
     lower, upper, step = (e.scalar(v) for v in (op.lb, op.ub, op.step))
     block = op.body.block
+    # A loop around others has few accesses of its own, and that of one thread none but copies by TMA.
+    is_inner = not e.one_thread and not any(isinstance(inner, scf.ForOp | scf.WhileOp) for inner in walk(op.body))
+    known = not is_inner or control.has_few_turns(lower, upper, step)
 
     def body(counter: Value, carried: list[Carried]) -> list[Carried]:
         e.bind(block.args[0], counter)
         bind_carried(e, block.args[1:], carried, op.iter_args)
+        for argument in () if known else block.args:  # places of stages, which are no one number, stay known
+            if isinstance(number := e.held.get(argument), Value):
+                e.bind(argument, control.as_it_is(e.b, number))
         if block.last_op is not None:
             rings.bind_equal(e, block.args[1:], op.iter_args, block.last_op.operands)
         rings.show_uniform(e, op)
