@@ -52,7 +52,7 @@ VIEWS = {
     ),
     "small tile": (
         view_store("tensor_view<512x512xf32, strides=[512,1]>", STATIC, "4x32"),
-        [(Kind.MISSED, "64", "the tile has only 128 elements for 128 threads")], None,
+        [(Kind.MISSED, "32", "the tile has only 128 elements for 128 threads")], None,
     ),
     "unknown size": (
         view_store(

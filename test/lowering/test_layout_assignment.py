@@ -7,10 +7,13 @@ import pytest
 from xdsl.ir import Operation
 
 import libtile
+from libtile.dialects.nv_tileas.memory import TiledLoadOp
 from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp
+from libtile.layouts import REGISTER
 from libtile.lowering.tileas.cleanup import clean_up
 from libtile.lowering.to_tileaa.conversion import convert_module as to_tileaa
 from libtile.lowering.to_tileas.conversion import convert_module as to_tileas
+from libtile.lowering.to_tileas.types import layout_of
 from libtile.targets import target
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -37,6 +40,15 @@ def origin(op: Operation) -> str:
     while isinstance(source, Operation) and source.name in ("nv_tileaa.view", "nv_tileaa.permute"):
         source = source.operands[0].owner
     return source.name if isinstance(source, Operation) else "argument"
+
+
+def test_no_thread_has_copies_of_a_small_tile():
+    """Of 256 elements each of 128 threads has two, which half of them would have as well for accesses of 16 bytes."""
+    loads = [op for op in tileas("vector_add", "sm_90").walk() if isinstance(op, TiledLoadOp)]
+    layouts = {layout_of(op.value) for op in loads}
+    assert len(loads) == 2 and len(layouts) == 1
+    (layout,) = layouts
+    assert layout.in_size(REGISTER) == 2 and not any(layout.free_bits().values())
 
 
 @pytest.mark.parametrize("gpu", TARGETS)

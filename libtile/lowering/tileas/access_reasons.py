@@ -62,10 +62,10 @@ def _view_limits(view: ViewAccess, layout: LinearLayout) -> Iterator[Limit]:
 
 
 def _share(layout: LinearLayout) -> Limit:
-    """What the tile has for each of half of the threads: wide accesses are worth it when the others have none."""
+    """What the tile has for each thread: none of them has copies of what others have, for wider accesses."""
     threads = 1 << sum(len(layout.basis(name)) for name in (LANE, WARP))
     elements = prod(layout.shape)
-    return max(2 * elements // threads, 1), f"the tile has only {elements} elements for {threads} threads"
+    return max(elements // threads, 1), f"the tile has only {elements} elements for {threads} threads"
 
 
 def _adjacent(layout: LinearLayout, dim: int, most: int) -> Limit:

@@ -175,10 +175,8 @@ class AccessLayouts:
             return spread((), self.workers, 1, ())
         if fastest is None:
             fastest = self._orders.get(shape, len(shape) - 1)
-        threads = 32 * self.warps
-        # Wide accesses are worth it when half of the threads have none.
-        busy = threads // 2 if (shape, fastest) in self._vectors else threads
-        vector = min(self._vectors.get((shape, fastest), 4), prod(shape) // busy)
+        # As wide as all threads have elements of their own: what a copy holds is computed once more.
+        vector = min(self._vectors.get((shape, fastest), 4), prod(shape) // (32 * self.warps))
         vector = max(vector, self._least.get((shape, fastest), 1))
         order = [fastest, *(d for d in reversed(range(len(shape))) if d != fastest)]
         return spread(shape, self.warps, vector, order)
