@@ -6,10 +6,8 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import shutil
 import signal
 import subprocess
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -18,6 +16,7 @@ from libtile.backend.work import Assembled as Assembled
 from libtile.backend.work import KernelReport as KernelReport
 from libtile.support import timing
 from libtile.support.errors import LibtileError
+from libtile.support.files import remove_folder, temporary_folder
 
 TIMEOUT_SECONDS = 600
 ELF_MAGIC = b"\x7fELF"
@@ -78,7 +77,7 @@ class Assembler:
     ) -> None:
         self.ptx_target = ptx_target
         # A folder that is made when ptxas has something to write: nothing is left behind until then.
-        self.folder = Path(tempfile.gettempdir()) / f"libtile-{os.urandom(8).hex()}"
+        self.folder = Path(temporary_folder()) / f"libtile-{os.urandom(8).hex()}"
         # For a debugger it reads the PTX once more, to keep it in the cubin, which a pipe does not allow.
         piped = not (line_info or debug) and os.path.exists(_STDIN)
         self._source = _STDIN if piped else ""
@@ -119,7 +118,7 @@ class Assembler:
                     with contextlib.suppress(OSError):  # what was not written for want of a reader
                         pipe.close()
             process.wait()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        remove_folder(self.folder)
 
     def assemble(self, ptx: str, host_object: bytes | None = None) -> Assembled:
         """Assemble PTX, once. PtxasError holds ptxas's first error."""

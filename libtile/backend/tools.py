@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import shutil
 import sys
 from collections.abc import Iterator
 from functools import cache, lru_cache
@@ -58,6 +57,8 @@ def find_tool(name: str) -> Path:
     installed = next(installed_tools(name), None)
     if installed is not None:
         return installed
+    import shutil  # which takes a while to import, with what compresses files
+
     found = shutil.which(name)
     if found is None:
         roots = _roots()

@@ -221,9 +221,8 @@ def _files_in(shelf: Path) -> Iterator[tuple[Path, os.stat_result]]:
 
 def _write(path: Path, raw: bytes) -> None:
     """The file appears whole or not at all. OSError if it cannot be written; nothing is left then."""
-    import tempfile  # which takes 4 ms, with what it imports
-
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.stem + ".", suffix=".tmp")
+    temporary = path.parent / f"{path.stem}.{os.urandom(8).hex()}.tmp"
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600)
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(raw)

@@ -95,7 +95,7 @@ def test_a_ptxas_by_a_pipe_and_one_by_a_file_make_the_same_cubin(monkeypatch):
 
 @pytest.mark.parametrize("by_pipe", [True, False])
 def test_a_ptxas_that_is_given_nothing_ends_and_leaves_nothing(tmp_path, monkeypatch, by_pipe):
-    monkeypatch.setattr(ptxas.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr(ptxas, "temporary_folder", lambda: str(tmp_path))
     if not by_pipe:
         monkeypatch.setattr(ptxas, "_STDIN", "/nonexistent")
     with pytest.raises(ZeroDivisionError), ptxas.Assembler("sm_90a") as assembler:
