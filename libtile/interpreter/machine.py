@@ -26,6 +26,7 @@ from libtile.interpreter.faults import BlockId, Fault, FaultKind, InterpreterFau
 from libtile.interpreter.location import source_location
 from libtile.interpreter.races import RaceDetector, Token
 from libtile.support.checks import INTERPRETER, Checks
+from libtile.support.files import print_text
 from libtile.support.records import dataclass, field
 
 SHUFFLED = 1 << 16
@@ -88,8 +89,7 @@ class Launch:
         """What `print_tko` prints: kept, and written to the launch's stream if it has one."""
         self.printed.append(text)
         if self.out is not None:
-            self.out.write(text)
-            self.out.flush()
+            print_text(self.out, text)
 
 
 class TileBlock:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from libtile.numerics.elements import POINTER
 from libtile.support.checks import SIMULATOR
+from libtile.support.files import print_text
 from libtile.support.records import replace
 
 if TYPE_CHECKING:
@@ -168,10 +169,10 @@ class Simulation:
             )  # fmt: skip
         except SimulationFault as fault:
             if self.out is not None:
-                self.out.write(fault.output)
+                print_text(self.out, fault.output)
             raise
         if self.out is not None:
-            self.out.write(result.output)
+            print_text(self.out, result.output)
         self.output += result.output
         self.counters.add(result.counters)
         self.touched = result.touched

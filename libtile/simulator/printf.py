@@ -70,7 +70,7 @@ class _Arguments:
 
 def _format(M: Access, ins: Instruction, text: bytes, pointer: int, thread: np.ndarray) -> tuple[str, int]:
     args = _Arguments(M, ins, pointer, thread)
-    source = text.decode("utf-8", "replace")
+    source = text.decode("utf-8", "surrogateescape")
 
     def convert(m: re.Match[str]) -> str:
         conv = m["conv"]
@@ -98,7 +98,7 @@ def _format(M: Access, ins: Instruction, text: bytes, pointer: int, thread: np.n
         if conv == "c":
             return (spec + "c") % chr(args.take(4) & 0xFF)
         if conv == "s":
-            return (spec + "s") % read_string(M, ins, args.take(8), thread).decode("utf-8", "replace")
+            return (spec + "s") % read_string(M, ins, args.take(8), thread).decode("utf-8", "surrogateescape")
         if conv == "p":
             return ("%" + m["flags"] + width + "s") % hex(args.take(8))
         if conv in "aA":
@@ -127,7 +127,7 @@ def _double(bits: int) -> float:
 def assert_fail(M: Access, g: ThreadGroup, ins: Instruction, args: list[Any]) -> NoReturn:
     """`__assertfail(message, file, line, function, char size)`: the launch ends with an assert fault."""
     thread = g.threads[:1]
-    message = read_string(M, ins, int(args[0][0]), thread).decode("utf-8", "replace")
-    file = read_string(M, ins, int(args[1][0]), thread).decode("utf-8", "replace")
-    function = read_string(M, ins, int(args[3][0]), thread).decode("utf-8", "replace")
+    message = read_string(M, ins, int(args[0][0]), thread).decode("utf-8", "surrogateescape")
+    file = read_string(M, ins, int(args[1][0]), thread).decode("utf-8", "surrogateescape")
+    function = read_string(M, ins, int(args[3][0]), thread).decode("utf-8", "surrogateescape")
     M.fault("assert", f"{file}:{int(args[2][0])}: {function}: assertion `{message}` failed", ins, g.threads)

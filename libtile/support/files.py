@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Input that is a path, or the bytes themselves; and temporary files."""
+"""Input that is a path, or the bytes themselves; temporary files; and what kernels print."""
 
 from __future__ import annotations
 
 import errno
 import os
-from typing import BinaryIO
+from typing import BinaryIO, TextIO
 
 from libtile.support.errors import LibtileError
 from libtile.support.limits import INPUT_BYTES
@@ -66,3 +66,14 @@ def remove_folder(folder: Path) -> None:
         import shutil
 
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def print_text(out: TextIO, text: str) -> None:
+    """Write what a kernel prints to a stream, at once. What the stream's encoding does not have, and bytes that are no
+    UTF-8 (surrogates in the text) where it takes none, is written in escapes."""
+    try:
+        out.write(text)
+    except UnicodeEncodeError:
+        encoding = out.encoding or "ascii"
+        out.write(text.encode(encoding, errors="backslashreplace").decode(encoding))
+    out.flush()

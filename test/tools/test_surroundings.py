@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import subprocess
@@ -213,6 +214,36 @@ def test_a_user_without_a_home_compiles_without_a_cache(folder: Path) -> None:
     done = shell(f'-c "{code}"', folder, LIBTILE_CACHE="1", LIBTILE_CACHE_DIR="")
     assert (done.returncode, done.stderr) == (0, "")
     assert (folder / "k.cubin").read_bytes().startswith(b"\x7fELF")
+
+
+@SHELL
+@pytest.mark.parametrize("backend", ["interpreter", pytest.param("simulator", marks=pytest.mark.slow)])
+def test_what_kernels_print_is_utf_8_in_every_locale(folder: Path, backend: str) -> None:
+    (folder / "k.mlir").write_text('cuda_tile.module @m { entry @k() { print_tko "gr\\C3\\BC\\FF" -> token return } }')
+    done = subprocess.run(
+        [sys.executable, "-m", "cuda_tile_run", "k.mlir", "--grid", "1", "--backend", backend], cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "LC_ALL": "C", "PYTHONIOENCODING": "ascii:strict"},
+        capture_output=True, timeout=PATIENCE, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (0, b"gr\xc3\xbc\xff"), done.stderr
+
+
+STREAMS = {
+    ("ascii", "strict"): b"gr\\xfc\\udcff",
+    ("utf-8", "strict"): b"gr\xc3\xbc\\udcff",
+    ("utf-8", "surrogateescape"): b"gr\xc3\xbc\xff",
+}
+"""What becomes of a u with two dots and a byte that is no UTF-8, by a stream's encoding and how it treats errors."""
+
+
+@pytest.mark.parametrize("backend", ["interpreter", "simulator"])
+@pytest.mark.parametrize(("encoding", "errors"), STREAMS)
+def test_what_a_stream_cannot_hold_is_printed_in_escapes(encoding: str, errors: str, backend: str) -> None:
+    text = 'cuda_tile.module @m { entry @k() { print_tko "gr\\C3\\BC\\FF" -> token return } }'
+    stream = io.TextIOWrapper(io.BytesIO(), encoding=encoding, errors=errors)
+    ran = libtile.run(libtile.parse(text), "k", backend=backend, gpu_name="sm_90", out=stream)
+    assert ran.output == "gr\u00fc\udcff"
+    assert stream.buffer.getvalue() == STREAMS[encoding, errors]
 
 
 ODD_ENVIRONMENTS = [

@@ -196,7 +196,7 @@ def command(
             trace=Tracer(sys.stderr, trace_limit) if trace else None,
             progress=progress_line(backend != "gpu" and not quiet and sys.stderr.isatty()),
             processes=processes,
-            out=sys.stdout,
+            out=cli.stdout_for_kernels(),
         )
     except InterpreterFault as fault:
         raise cli.ToolError(str(fault)) from None  # it has the form of a diagnostic already

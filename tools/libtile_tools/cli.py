@@ -14,11 +14,12 @@ from __future__ import annotations
 import contextlib
 import errno
 import gc
+import io
 import os
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 from libtile.support.errors import LibtileError, internal_error, visible
 from libtile_tools import command_line as click
@@ -215,6 +216,13 @@ def decode_text(data: bytes) -> str:
     if len(data) > TEXT_BYTES:
         raise ToolError(f"error: the input has {len(data)} bytes, and a text has {TEXT_BYTES} at most")
     return data.decode("utf-8", errors="surrogateescape")
+
+
+def stdout_for_kernels() -> TextIO | None:
+    """stdout for what kernels print: in UTF-8, like all that tools write, with the bytes of a text that is none."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")
+    return sys.stdout
 
 
 def show(text: str) -> None:
