@@ -20,12 +20,15 @@ Case = tuple[list[Any], int, np.ndarray]
 
 
 def product(rng: np.random.Generator) -> Case:
+    """Pointers move by elements, memrefs by bytes: an offset of 8 is 12 halves into A and B, and 2 floats into C."""
     a, b = (rng.integers(-8, 9, shape).astype(np.float16) for shape in ((160, 64), (64, 160)))
-    c = np.zeros((160, 160), np.float32)
+    given = [np.concatenate([np.full(12, np.nan, np.float16), x.reshape(-1)]) for x in (a, b)]
+    c = np.zeros(2 + 160 * 160, np.float32)
     i, j, k = 17, 5, 32
-    args = [a, b, c, 0, 0, 0, 160, 160, 64, 64, 1, 160, 1, 160, 1, i, j, k]
+    args = [*given, c, 8, 8, 8, 160, 160, 64, 64, 1, 160, 1, 160, 1, i, j, k]
     expected = c.copy()
-    expected[i : i + 128, j : j + 128] = 0.5 + a[i : i + 128, k:].astype(np.float32) @ b[k:, j : j + 128]
+    inside = expected[2:].reshape(160, 160)[i : i + 128, j : j + 128]
+    inside[:] = 0.5 + a[i : i + 128, k:].astype(np.float32) @ b[k:, j : j + 128]
     return args, 2, expected
 
 
