@@ -51,6 +51,33 @@ def test_no_thread_has_copies_of_a_small_tile():
     assert layout.in_size(REGISTER) == 2 and not any(layout.free_bits().values())
 
 
+LINE = "partition_view<tile=(512), tensor_view<512xf16, strides=[1]>>"
+ROWS = "partition_view<tile=(4x512), tensor_view<64x512xf16, strides=[512,1]>>"
+WEIGHTED_ROWS = f"""cuda_tile.module @m {{
+  entry @k(%p: tile<ptr<f16>>, %q: tile<ptr<f16>>) {{
+    %0 = constant <i32: 0> : tile<i32>
+    %l = make_tensor_view %p, shape = [512], strides = [1] : tensor_view<512xf16, strides=[1]>
+    %r = make_tensor_view %q, shape = [64, 512], strides = [512, 1] : tensor_view<64x512xf16, strides=[512,1]>
+    %vl = make_partition_view %l : {LINE}
+    %vr = make_partition_view %r : {ROWS}
+    %w, %t = load_view_tko weak %vl[%0] : {LINE}, tile<i32> -> tile<512xf16>, token
+    %x, %u = load_view_tko weak %vr[%0, %0] : {ROWS}, tile<i32> -> tile<4x512xf16>, token
+    %w1 = reshape %w : tile<512xf16> -> tile<1x512xf16>
+    %ws = broadcast %w1 : tile<1x512xf16> -> tile<4x512xf16>
+    %y = mulf %x, %ws : tile<4x512xf16>
+    %s = store_view_tko weak %y, %vr[%0, %0] : tile<4x512xf16>, {ROWS}, tile<i32> -> token
+    return
+  }}
+}}
+"""
+
+
+def test_a_line_of_a_larger_tile_lies_as_in_that():
+    """Though half of the threads have copies of it: it is not converted."""
+    made = libtile.compile(libtile.parse(WEIGHTED_ROWS), gpu_name="sm_90", emit="tileas").tileas
+    assert "tiled_load" in made and "convert_layout" not in made
+
+
 @pytest.mark.parametrize("gpu", TARGETS)
 def test_attention_converts_only_what_it_loads(gpu):
     function = tileas("attention", gpu)

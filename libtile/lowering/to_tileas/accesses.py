@@ -175,8 +175,16 @@ class AccessLayouts:
             return spread((), self.workers, 1, ())
         if fastest is None:
             fastest = self._orders.get(shape, len(shape) - 1)
-        # As wide as all threads have elements of their own: what a copy holds is computed once more.
-        vector = min(self._vectors.get((shape, fastest), 4), prod(shape) // (32 * self.warps))
+        # As wide as all threads have elements of their own: what a copy holds is computed once more. A line of a larger
+        # tile that is accessed lies as in that, where half of the threads have copies.
+        threads = 32 * self.warps // (2 if self._is_line(shape, fastest) else 1)
+        vector = min(self._vectors.get((shape, fastest), 4), prod(shape) // threads)
         vector = max(vector, self._least.get((shape, fastest), 1))
         order = [fastest, *(d for d in reversed(range(len(shape))) if d != fastest)]
         return spread(shape, self.warps, vector, order)
+
+    def _is_line(self, shape: tuple[int, ...], fastest: int) -> bool:
+        """Whether a tile that is accessed is as long as the lines of a larger one, which it is computed with."""
+        if (shape, fastest) not in self._vectors:
+            return False
+        return any(other[dim] == shape[fastest] and prod(other) > prod(shape) for other, dim in self._vectors)
