@@ -50,11 +50,10 @@ cuda_tile.module @m {
   // A kernel that returns before it multiplies does so by one op, and what stands behind is in no branch.
   // CHECK-LABEL: nv_tileaa.func @returns_at_once
   // CHECK:       nv_tileaa.return_if %{{.*}} : i1
-  // CHECK:       scf.if
-  // CHECK-NEXT:    nv_tileaa.print
-  // CHECK-NEXT:  }
-  // CHECK:       arith.xori
-  // CHECK:       nv_tileaa.return_if
+  // CHECK:       [[BACK:%.*]] = arith.xori
+  // CHECK-NEXT:  scf.if [[BACK]] {
+  // CHECK-NEXT:    nv_tileaa.print {{.*}}"back"
+  // CHECK:       nv_tileaa.return_if [[BACK]] : i1
   // CHECK-NEXT:  nv_tileaa.print {{.*}}"on"
   // CHECK-NOT:   scf.if
   // CHECK:       nv_tileaa.dot
