@@ -62,7 +62,7 @@ class Context:
     def __init__(self, facts: Facts, target: Target, block: Block):
         self.facts = facts
         self.target = target
-        self.block = block
+        self.block = self.outermost = block
         self.values: dict[SSAValue, SSAValue] = {}
         self.location: Attribute | None = None
         self.ways_out = WaysOut()

@@ -59,7 +59,7 @@ def lower_ops(c: Context, ops: Sequence[Operation], exits: Exits, fall: Callable
             c.convert(op)
             continue
         rest = ops[position + 1 :]
-        if op in c.early_returns:
+        if op in c.early_returns and c.block is c.outermost:  # and in no branch of a way out before
             return _return_if(c, op, rest, exits, fall)
         if isinstance(op, LOOP):
             return _after_loop(c, op, rest, exits, fall)
