@@ -65,7 +65,7 @@ def test_a_kernel_in_order_has_little_to_be_said_of():
 
 
 def test_a_narrow_access_comes_with_what_to_do():
-    told = explain(libtile.parse(BODY.format(size=128, op="negf"), filename="k.mlir"))
+    told = explain(libtile.parse(BODY.format(size=512, op="negf"), filename="k.mlir"))
     said = [f for f in told.findings if "narrower than 128 bits" in f.message]
     assert [f.place.line for f in said] == [7, 9]
     assert all(f.weight is Weight.SLOW and "assume div_by" in f.advice for f in said)

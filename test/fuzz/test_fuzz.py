@@ -22,7 +22,7 @@ from libtile.bytecode import BytecodeError, validate
 from libtile.compiler.options import STAGES
 from patience import PATIENCE
 
-SEEDS = {"bytecode": 1500, "text": 600, "compile": 20, "ptx": 50, "inner": 60}
+SEEDS = {"bytecode": 1500, "text": 600, "compile": 20, "ptx": 50, "inner": 100}
 OUTCOMES = {
     "bytecode": {"verified", "invalid", "MalformedError", "InvalidError", "InvalidError of the dialect"},
     "text": {"malformed", "invalid", "verified", "written", "not for bytecode"},

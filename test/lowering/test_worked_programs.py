@@ -105,7 +105,7 @@ def _more_bytes(ptx: str) -> str:
 NO_END = {"deadlock", "divergent-barrier"}
 CODE_BROKEN: dict[str, tuple[Change, set[str]]] = {
     "wrong count": (_one_more_arrival, NO_END),
-    "nobody waits for a full stage": (_left_out(WAIT), {"uninitialized", "async"}),
+    "nobody waits for a full stage": (_left_out(WAIT), {"uninitialized", "race", "async", "deadlock"}),
     "nobody waits for a free stage": (_left_out(WAIT, 1), {"race", "async", "uninitialized"}),
     "missing barrier behind the barrier objects": (
         _left_out(r"bar\.sync\s+0;", 0, r"mbarrier\.init"), {"mbarrier-init", "illegal-instruction"},

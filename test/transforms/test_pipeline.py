@@ -161,7 +161,7 @@ def test_what_a_pass_breaks_is_found_behind_it() -> None:
 
 
 def test_what_no_pass_has_changed_is_verified_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    from libtile.asm import module as checks
+    from libtile.asm import diagnosis as checks
 
     verified: list[object] = []
     diagnose = checks.diagnose

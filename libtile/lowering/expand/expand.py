@@ -39,6 +39,7 @@ from libtile.dialects.nv_tileaa.attributes import MemScopeAttr, MemSemanticAttr
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileas import tiles
 from libtile.dialects.nv_tileas.layout import linear_layout
+from libtile.ir.operands import set_operand
 from libtile.ir.places import walk
 from libtile.ir.tile_form import element_of, erase, shape_of
 from libtile.lowering.expand import generate, memrefs
@@ -139,7 +140,7 @@ def _insert_one(op: shapes.InsertSliceOp) -> bool:
     if not rank or shape_of(given.type):
         return False
     make = Maker(op, linear_layout(op.result.type))
-    op.operands = [make.splat(given, (1,) * rank), *op.operands[1:]]
+    set_operand(op, "source", make.splat(given, (1,) * rank))
     return True
 
 

@@ -24,6 +24,7 @@ from libtile.dialects import scf
 from libtile.dialects.nv_tileaa.collectives import DotOp, ReduceOp
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileaa.shapes import BroadcastOp, ExpandDimsOp, PermuteOp, ViewOp, integers_of
+from libtile.ir.operands import operands_of
 from libtile.ir.places import walk
 from libtile.ir.tile_form import shape_of
 from libtile.lowering.tileas.cleanup import drop_unused
@@ -98,7 +99,7 @@ class _Turned:
                 return None
             last = self.body.last_op
             assert last is not None
-            found.append(last.operands[value.index - 1])
+            found.append(operands_of(last, "arguments")[value.index - 1])
         for op in [*([value.op] if isinstance(value, OpResult) else []), *(use.operation for use in value.uses)]:
             more = self._by(op, value)
             if more is None:
