@@ -103,10 +103,12 @@ def _more_bytes(ptx: str) -> str:
 
 
 NO_END = {"deadlock", "divergent-barrier"}
+UNORDERED = {"race", "async", "uninitialized", "deadlock"}
+"""Of a stage that is read too early or written again: which of the two waits stands first differs by program."""
 CODE_BROKEN: dict[str, tuple[Change, set[str]]] = {
     "wrong count": (_one_more_arrival, NO_END),
-    "nobody waits for a full stage": (_left_out(WAIT), {"uninitialized", "race", "async", "deadlock"}),
-    "nobody waits for a free stage": (_left_out(WAIT, 1), {"race", "async", "uninitialized"}),
+    "nobody waits for a stage": (_left_out(WAIT), UNORDERED),
+    "nobody waits for another stage": (_left_out(WAIT, 1), UNORDERED),
     "missing barrier behind the barrier objects": (
         _left_out(r"bar\.sync\s+0;", 0, r"mbarrier\.init"), {"mbarrier-init", "illegal-instruction"},
     ),
