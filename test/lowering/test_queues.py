@@ -439,16 +439,16 @@ def test_turns_that_are_broken_in_any_way_are_found(name):
 ARRIVAL = r"mbarrier\.arrive\.shared\.b64\s+%rd\d+, \[[^]]*\](, %r\d+)?;"
 WAIT = r"mbarrier\.(try|test)_wait\.parity\.shared\.b64[^;]*;\s+not\.pred[^;]*;\s+@%p\d+ bra[^;]*;"
 LEFT_OUT = {
-    "arrival of the producer": (ARRIVAL, 0, "", {"deadlock"}),
-    "arrival of the consumer": (ARRIVAL, 1, "", {"deadlock"}),
-    "wait for a free stage": (WAIT, 0, "", {"race"}),
-    "wait for a full stage": (WAIT, 1, "", {"uninitialized", "race"}),
-    "barrier behind the initialisation": (r"bar\.sync\s+0;", 0, "", {"illegal-instruction"}),
-    "one arrival too many": (r"mov\.b32\s+(%r\d+), 4;", 0, r"mov.b32 \1, 5;", {"deadlock"}),
-    "one arrival too few": (r"mov\.b32\s+(%r\d+), 4;", 0, r"mov.b32 \1, 3;", {"race", "uninitialized", "deadlock"}),
+    "arrival of the producer": (ARRIVAL, 0, "", ["deadlock"]),
+    "arrival of the consumer": (ARRIVAL, 1, "", ["deadlock"]),
+    "wait for a free stage": (WAIT, 0, "", ["race"]),
+    "wait for a full stage": (WAIT, 1, "", ["uninitialized", "race"]),
+    "barrier behind the initialisation": (r"bar\.sync\s+0;", 0, "", ["illegal-instruction"]),
+    "one arrival too many": (r"mov\.b32\s+(%r\d+), 4;", 0, r"mov.b32 \1, 5;", ["deadlock"]),
+    "one arrival too few": (r"mov\.b32\s+(%r\d+), 4;", 0, r"mov.b32 \1, 3;", ["race", "uninitialized", "deadlock"]),
 }
 """Ways to break the code of the documents' turns: what is changed, which one of them, into what, and the faults that
-schedules meet, of which some schedule meets one."""
+schedules meet, of which some schedule meets the first."""
 
 
 @pytest.mark.parametrize("gpu_name", ["sm_80", "sm_90"])
@@ -464,7 +464,7 @@ def test_broken_code_of_turns_is_found(name, gpu_name):
             launch(made, ptx, ALL["turns"], seed)
         except SimulationFault as fault:
             seen.add(fault.kind)
-    assert seen and seen <= kinds
+    assert kinds[0] in seen and seen <= {*kinds}
 
 
 def test_what_stands_outside_of_agents_is_done_once_however_many_warps_there_are():
