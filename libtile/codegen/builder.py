@@ -112,7 +112,10 @@ class KernelBuilder:
         self.cta_threads = threads
         self.agent: Agent | None = None
         self.own: Block | None = None
-        """The block in which an agent is at its own level, in no branch or loop."""
+        """Where `thread_value` computes: the block in which an agent is at its own level, in no branch, and in no loop
+        but those around its products."""
+        self._turns = False
+        """Whether that is in a loop, at whose turns it is computed again."""
         self.parameters: list[Value] = []
         self._parameter_attributes: list[str] = []
         self._declarations: dict[str, str] = {}
@@ -137,6 +140,7 @@ class KernelBuilder:
         self.block = self.new_block("entry")
         self._blocks.append(self.block)
         self._special: dict[tuple[str, Agent | None], Value] = {}
+        self._of_threads: dict[tuple[str, Agent | None], Value] = {}
         self._chains: dict[str, int] = {}
         self._barriers = 0
         self._functions: set[str] = set()
@@ -331,36 +335,57 @@ class KernelBuilder:
     @contextmanager
     def as_agent(self, agent: Agent) -> Iterator[None]:
         """What is emitted inside is run by an agent's warps: threads, warps and barriers are its own."""
-        before = self.agent, self.threads, self.own
-        self.agent, self.threads, self.own = agent, agent.warps * self.target.warp_size, None
+        before = self.agent, self.threads, self.own, self._turns
+        self.agent, self.threads, self.own, self._turns = agent, agent.warps * self.target.warp_size, None, False
         yield
-        self.agent, self.threads, self.own = before
+        self.agent, self.threads, self.own, self._turns = before
+
+    @contextmanager
+    def each_turn(self) -> Iterator[None]:
+        """What is emitted inside is a turn of a loop around products: what its threads need once in a turn is computed
+        in it (`thread_value`), as products have the registers in which it would be held through them."""
+        before = self.own, self._turns, self._of_threads
+        self._turns, self._of_threads = True, {}
+        yield
+        self.own, self._turns, self._of_threads = before
 
     # -- special values, computed once in the entry block -------------------------------------------------------
 
     def special(self, name: str, make: Callable[[], Value]) -> Value:
         """A value that is computed once, at the head of the kernel (thread ids and what follows from them)."""
-        return self._once(name, make, self._blocks[0])
+        return self._once(self._special, name, make, self._blocks[0])
 
     def thread_value(self, name: str, make: Callable[[], Value]) -> Value:
         """As `special`, a value that an agent computes in front of that op of its own which is the first one to need
         it: what is computed in front of a loop takes a register through all of it."""
-        return self._once(name, make, self.own or self._blocks[0])
 
-    def _once(self, name: str, make: Callable[[], Value], block: Block) -> Value:
+        def make_here() -> Value:
+            return self.kept_here(make()) if self._turns else make()
+
+        return self._once(self._of_threads, name, make_here, self.own or self._blocks[0])
+
+    def kept_here(self, value: Value) -> Value:
+        """A number that LLVM does not compute elsewhere, ahead of a loop, though nothing in the loop changes it."""
+        if value.constant is not None:
+            return value
+        return self.asm("mov.b32 $0, $1;", "=r,r", I32, [value], side_effects=True)
+
+    def _once(
+        self, made: dict[tuple[str, Agent | None], Value], name: str, make: Callable[[], Value], block: Block
+    ) -> Value:
         """A value that is computed once, at the end of a block."""
         key = name, self.agent
-        if key not in self._special:
+        if key not in made:
             current, location = self.block, self._location
             tail = block.lines.pop() if block.terminated else None
             was_terminated, block.terminated = block.terminated, False
             self.block, self._location = block, ""
-            self._special[key] = make()
+            made[key] = make()
             if tail is not None:
                 block.lines.append(tail)
             block.terminated = was_terminated
             self.block, self._location = current, location
-        return self._special[key]
+        return made[key]
 
     def thread_id(self) -> Value:
         """The thread's number among those that run this code, 0 to threads - 1."""

@@ -56,7 +56,8 @@ class Addresses:
         if moved is not None:
             self.thread = b.xor(self.thread, b.mul(moved, integer(I32, element_bytes)))
             self.reach = -1
-        self.start = self._add(base, self.thread)
+        self._starts = {0: self._add(base, self.thread)}
+        """Addresses by what is xored of bits that threads have; those that none has are added, as accesses do."""
 
     def _add(self, pointer: Value, offset: Value) -> Value:
         if offset.constant == 0:
@@ -66,9 +67,10 @@ class Addresses:
     def at(self, start: int) -> Value:
         """The address at an offset, in elements."""
         constant = start * self.bytes
-        if constant & self.reach:
-            return self._add(self.base, self.b.xor(self.thread, integer(I32, constant)))
-        return self._add(self.start, integer(I32, constant))
+        shared = constant & self.reach
+        if shared and shared not in self._starts:
+            self._starts[shared] = self._add(self.base, self.b.xor(self.thread, integer(I32, shared)))
+        return self._add(self._starts[shared], integer(I32, constant ^ shared))
 
 
 def _storage(b: KernelBuilder, tile: Tile) -> list[Value]:

@@ -3,11 +3,15 @@
 
 from __future__ import annotations
 
+from xdsl.ir import Block, Operation
+
 from libtile.codegen import control, globals
 from libtile.codegen.builder import Value
 from libtile.codegen.control import Carried
 from libtile.dialects import scf
 from libtile.dialects.nv_tileaa.terminators import ReturnIfOp, ReturnOp
+from libtile.dialects.nv_tileas.async_products import AsyncDotOp
+from libtile.dialects.nv_tileas.products import DotOp, ScaledDotOp
 from libtile.ir.places import walk
 from libtile.lowering.errors import unsupported
 from libtile.lowering.to_llvm import rings
@@ -33,11 +37,25 @@ def _for(e: Emitter, op: scf.ForOp) -> None:
         if block.last_op is not None:
             rings.bind_equal(e, block.args[1:], op.iter_args, block.last_op.operands)
         rings.show_uniform(e, op)
-        return emit_arm(e, block)
+        return _turn(e, block)
 
     initial = carried_values(e, op.iter_args)
     results = control.for_loop(e.b, lower, upper, step, initial, body, unsigned="unsignedCmp" in op.attributes)
     bind_carried(e, op.res, results, op.iter_args)
+
+
+def _turn(e: Emitter, block: Block) -> list[Carried]:
+    """Emit a turn of a loop. Where one around products has warps of its own, these hold nothing else through them."""
+    if e.b.agent is None or e.one_thread or not any(map(_multiplies, walk(block))):
+        return emit_arm(e, block)
+    with e.b.each_turn():
+        return emit_arm(e, block, own=True)
+
+
+def _multiplies(op: Operation) -> bool:
+    """Whether an op is a loop with products."""
+    loop = isinstance(op, scf.ForOp | scf.WhileOp)
+    return loop and any(isinstance(inner, DotOp | ScaledDotOp | AsyncDotOp) for inner in walk(op))
 
 
 @rule(scf.WhileOp)
@@ -55,7 +73,7 @@ def _while(e: Emitter, op: scf.WhileOp) -> None:
 
     def after(carried: list[Carried]) -> list[Carried]:
         bind_carried(e, second.args, carried, handed_on)
-        return emit_arm(e, second)
+        return _turn(e, second)
 
     results = control.while_loop(e.b, carried_values(e, op.arguments), before, after)
     bind_carried(e, op.res, results, handed_on)

@@ -73,13 +73,13 @@ def bind_carried(e: Emitter, values: Sequence[SSAValue], carried: Sequence[Carri
         e.bind(value, _again(e, e.held[other], rest))
 
 
-def emit_arm(e: Emitter, block: Block) -> list[Carried]:
-    """Emit a block; returns what its terminator hands on.
+def emit_arm(e: Emitter, block: Block, *, own: bool = False) -> list[Carried]:
+    """Emit a block, an agent's own if that is said (`Emitter.emit_block`); returns what its terminator hands on.
 
     What the block allocated is given back at its end.
     """
     kept, e.allocations = e.allocations, []
-    given = carried_values(e, e.emit_block(block))
+    given = carried_values(e, e.emit_block(block, own=own))
     for allocation in reversed(e.allocations):
         globals.free(e.b, allocation)
     e.allocations = kept
