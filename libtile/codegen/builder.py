@@ -141,6 +141,8 @@ class KernelBuilder:
         self._blocks.append(self.block)
         self._special: dict[tuple[str, Agent | None], Value] = {}
         self._of_threads: dict[tuple[str, Agent | None], Value] = {}
+        self._pieces: dict[str, tuple[Value, int]] = {}
+        """Registers that are pieces of a word: that word, and which one of its pieces."""
         self._chains: dict[str, int] = {}
         self._barriers = 0
         self._functions: set[str] = set()
@@ -508,6 +510,25 @@ class KernelBuilder:
         for i, value in enumerate(values):
             result = self.emit(type_, f"insertelement {result.typed}, {value.typed}, i32 {i}")
         return result
+
+    def pieces(self, word: Value, type_: LlvmType) -> list[Value]:
+        """A word's bits as values of a narrower type, the lowest first; `as_word` finds the word again."""
+        vector = self.cast("bitcast", word, VectorType(word.type.bits // type_.bits, type_))
+        found = [self.extract(vector, i, type_) for i in range(word.type.bits // type_.bits)]
+        self._pieces |= {piece.text: (word, i) for i, piece in enumerate(found)}
+        return found
+
+    def as_word(self, values: Sequence[Value]) -> Value | None:
+        """The word of 32 bits of which values are the pieces, in their order; None where they are none, or not all."""
+        bits = values[0].type.bits
+        if bits * len(values) != I32.bits:
+            return None
+        if all(v.constant is not None and isinstance(v.type, IntType) for v in values):
+            return integer(I32, sum((v.constant or 0) % (1 << bits) << bits * i for i, v in enumerate(values)))
+        found = [self._pieces.get(v.text) for v in values]
+        if found[0] is None or any(f is None or f != (found[0][0], i) for i, f in enumerate(found)):
+            return None
+        return found[0][0] if found[0][0].type is I32 else None
 
     # -- the whole ----------------------------------------------------------------------------------------------
 

@@ -160,12 +160,7 @@ def unpack_words(b: KernelBuilder, words: Sequence[Value], shape: Words, bits: i
     """The inverse of `pack_words`: integers of `bits` bits."""
     if bits >= shape.bits:
         return [b.cast("trunc", w, IntType(bits)) for w in words]
-    per = shape.bits // bits
-    result = []
-    for word in words:
-        vector = b.cast("bitcast", word, VectorType(per, IntType(bits)))
-        result += [b.extract(vector, i, IntType(bits)) for i in range(per)]
-    return result
+    return [piece for word in words for piece in b.pieces(word, IntType(bits))]
 
 
 def load_bits(

@@ -30,6 +30,8 @@ def element_bits(element: str) -> int:
 
 def join(b: KernelBuilder, values: Sequence[Value], bits: int) -> Value:
     """Integers of which the low `bits` count, side by side in one integer, the first lowest."""
+    if values[0].type.bits == bits and (word := b.as_word(values)) is not None:
+        return word
     type_ = IntType(bits * len(values))
     result = integer(type_, 0)
     for position, value in enumerate(values):

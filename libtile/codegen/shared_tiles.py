@@ -94,11 +94,7 @@ def _parted(b: KernelBuilder, values: Sequence[Value], bits: int) -> list[Value]
     per = values[0].type.bits // bits
     if per <= 1:
         return list(values)
-    parts = []
-    for value in values:
-        vector = b.cast("bitcast", value, VectorType(per, IntType(bits)))
-        parts += [b.extract(vector, i, IntType(bits)) for i in range(per)]
-    return parts
+    return [piece for value in values for piece in b.pieces(value, IntType(bits))]
 
 
 def store_shared(

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from libtile.codegen.builder import KernelBuilder, Value
-from libtile.codegen.llvm_types import FLOAT, I32, VectorType
+from libtile.codegen.llvm_types import FLOAT, I32
 from libtile.codegen.packing import join
 from libtile.codegen.stored_bits import as_integer
 from libtile.codegen.tile import Tile
@@ -34,9 +34,7 @@ def of_words(b: KernelBuilder, like: Tile, words: Sequence[Value]) -> Tile:
         made = [b.cast("bitcast", w, r.type) for w, r in zip(words, like.registers)]
         return like.with_registers(made)
     kind = like.registers[0].type
-    vector = VectorType(BYTES // size, kind)
-    parts = [b.cast("bitcast", w, vector) for w in words]
-    return like.with_registers([b.extract(p, i, kind) for p in parts for i in range(vector.count)])
+    return like.with_registers([piece for word in words for piece in b.pieces(word, kind)])
 
 
 def fills_words(tile: Tile) -> bool:

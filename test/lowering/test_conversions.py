@@ -172,6 +172,19 @@ def test_integers_become_floats_rounded_once(gpu, source):
         assert_same(case, got & mask, expected("itof", case.inputs, case.result, **attributes))
 
 
+@pytest.mark.parametrize("count", [2, 3, 4, 7])
+def test_bytes_become_halves_several_at_a_time(count):
+    codes = np.arange(256, dtype=np.uint8)
+    inputs = [("i8", np.roll(codes, shift)) for shift in range(count)]
+    rows = []
+    for sign in ("signed", "unsigned"):
+        for i in range(count):
+            emit = lambda b, *xs, s=sign, i=i: conversions.itof_all(b, xs, "f16", s)[i]  # noqa: E731
+            rows.append((Case(f"{sign} {i}", emit, inputs, "f16"), inputs[i], sign))
+    for (case, source, sign), got in zip(rows, evaluate("sm_80", [row[0] for row in rows])):
+        assert_same(case, got, expected("itof", [source], "f16", signedness=sign, rounding_mode="nearest_even"))
+
+
 @pytest.mark.parametrize("source", FLOATS)
 @pytest.mark.parametrize("gpu", TARGETS)
 def test_floats_become_integers_saturated_or_in_range(gpu, source):

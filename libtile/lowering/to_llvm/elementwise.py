@@ -8,7 +8,7 @@ from collections.abc import Callable
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr, IntegerType, TensorType
 from xdsl.ir import Attribute, Operation
 
-from libtile.codegen import compare, constants, conversions, floats, integers, math_functions
+from libtile.codegen import byte_words, compare, constants, conversions, floats, integers, math_functions
 from libtile.codegen.builder import Value, integer
 from libtile.codegen.llvm_types import I64, IntType
 from libtile.codegen.tile import Tile, map_tiles
@@ -59,6 +59,18 @@ WRAPPING: dict[type[Operation], Function] = {
     arith.ShLIOp: integers.shl,
 }
 """Ops of arith with overflow flags."""
+
+WORDS: dict[type[Operation], byte_words.WordOp] = {
+    arith.AndIOp: byte_words.bits_and,
+    arith.OrIOp: byte_words.bits_or,
+    arith.XOrIOp: byte_words.bits_xor,
+    arith.AddiOp: byte_words.add,
+    arith.SubiOp: byte_words.sub,
+    arith.ShLIOp: byte_words.shift_left,
+    arith.ShRUIOp: byte_words.shift_right_unsigned,
+    arith.ShRSIOp: byte_words.shift_right_signed,
+}
+"""Ops of arith that are computed of four bytes at a time, where these are one word."""
 
 COMPARISONS = ("equal", "not_equal", "less_than", "less_than_or_equal", "greater_than", "greater_than_or_equal")
 _CMPI = [(c, "signed") for c in COMPARISONS] + [(c, "unsigned") for c in COMPARISONS[2:]]
@@ -152,12 +164,25 @@ def in_threes(e: Emitter, op: TileOp) -> bool:
 @rule(*INTEGERS)
 def _integer(e: Emitter, op: Operation) -> None:
     function, arguments = INTEGERS[type(op)]
-    apply(e, op, function, *arguments)
+    if not _on_words(e, op):
+        apply(e, op, function, *arguments)
 
 
 @rule(*WRAPPING)
 def _wrapping(e: Emitter, op: Operation) -> None:
-    apply(e, op, WRAPPING[type(op)], _overflow(op))
+    if not _on_words(e, op):
+        apply(e, op, WRAPPING[type(op)], _overflow(op))
+
+
+def _on_words(e: Emitter, op: Operation) -> bool:
+    """Compute an op of words, and say whether that can be done."""
+    x, y = (e.held[v] for v in op.operands)
+    if type(op) not in WORDS or not isinstance(x, Tile) or not isinstance(y, Tile):
+        return False
+    made = byte_words.on_words(e.b, WORDS[type(op)], x, y)
+    if made is not None:
+        e.bind(op.results[0], made)
+    return made is not None
 
 
 def _overflow(op: Operation) -> str:
@@ -251,8 +276,12 @@ def _signedness(op: IntToFpOp | FpToIntOp) -> str:
 
 @rule(IntToFpOp)
 def _int_to_fp(e: Emitter, op: IntToFpOp) -> None:
-    mode = keyword_of(op.rounding_mode, "nearest_even")
-    apply(e, op, conversions.itof, e.element(op.result), _signedness(op), mode)
+    result, how = e.element(op.result), (_signedness(op), keyword_of(op.rounding_mode, "nearest_even"))
+    if not shape_of(op.result.type):
+        apply(e, op, conversions.itof, result, *how)
+        return
+    tile = e.tile(op.operands[0])
+    e.bind(op.result, tile.with_registers(conversions.itof_all(e.b, tile.registers, result, *how), result))
 
 
 @rule(FpToIntOp)
