@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from libtile.runtime.arguments import ArrayArgument
     from libtile.runtime.run import run as run
     from libtile.support.diagnostics import Diagnostic, DiagnosticError
-    from libtile.support.errors import HintsDroppedWarning, LibtileError
+    from libtile.support.errors import AttributesDroppedWarning, HintsDroppedWarning, LibtileError
 
 __version__ = "0.1.0"
 
@@ -57,6 +57,7 @@ if hasattr(os, "register_at_fork"):
 
 _HOME = {
     "ArrayArgument": "libtile.runtime.arguments",
+    "AttributesDroppedWarning": "libtile.support.errors",
     "Module": "libtile.asm.module",
     "RunResult": "libtile.interpreter.machine",
     "compare_runs": "libtile.debugging.behaviour",
@@ -81,6 +82,7 @@ _HOME = {
 
 __all__ = [
     "ArrayArgument",
+    "AttributesDroppedWarning",
     "Diagnostic",
     "DiagnosticError",
     "HintsDroppedWarning",

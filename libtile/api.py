@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from libtile.support.collector import collector_paused
-from libtile.support.errors import HintsDroppedWarning
+from libtile.support.errors import AttributesDroppedWarning, HintsDroppedWarning
 from libtile.support.files import Bytes, Path, file_bytes
 from libtile.support.signatures import checked
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from libtile.compiler.options import Compiled, Observer
     from libtile.passes.manager import Instrument
     from libtile.spec import Version
+    from libtile.support.diagnostics import Diagnostic
 
 
 @checked
@@ -27,13 +28,20 @@ def write(module: Module | Operation, version: str | Version | None = None) -> b
 
     `version` is one of "13.1" to "13.5"; None stands for the oldest one that can hold it, but for none older than the
     one that the module was read from. Raises MigrationError, naming op, feature and version needed, when the version
-    asked for cannot hold it, and DiagnosticError for what no version holds.
+    asked for cannot hold it, and DiagnosticError for what no version holds. Attributes that an op does not declare are
+    left out, as the reference's writer does, with an AttributesDroppedWarning for each name.
     """
+    import warnings
+
     from libtile.asm.module import Module, op_of
     from libtile.dialects.cuda_tile.to_bytecode import write_bytecode
 
     given = module if isinstance(module, Module) else Module(op_of(module))
-    return write_bytecode(given.tile_module, version, since=given.version)
+    left_out: list[Diagnostic] = []
+    result = write_bytecode(given.tile_module, version, since=given.version, warnings=left_out)
+    for diagnostic in left_out:
+        warnings.warn(diagnostic.text, AttributesDroppedWarning, stacklevel=3)  # the caller, behind `checked`
+    return result
 
 
 @checked

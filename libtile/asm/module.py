@@ -106,8 +106,8 @@ def parse(text: str, filename: str = "-") -> Module:
 
 
 def unwrapped(op: Operation) -> Operation:
-    """A `builtin.module` around nothing but one `cuda_tile.module` stands for the latter."""
-    if op.name == "builtin.module" and op.regions[0].blocks:
+    """A `builtin.module` around nothing but one `cuda_tile.module` stands for the latter, if nothing is said of it."""
+    if op.name == "builtin.module" and op.regions[0].blocks and not op.attributes and not op.properties:
         inner = list(op.regions[0].block.ops)
         if len(inner) == 1 and inner[0].name == "cuda_tile.module":
             return inner[0]

@@ -48,7 +48,23 @@ def diff(
     `locations` compares the ops' locations as well. Neither module is verified. Raises LibtileError for a file that
     cannot be read.
     """
-    return list(_containers(unwrapped(load(left)), unwrapped(load(right)), locations))
+    ours, theirs = unwrapped(load(left)), unwrapped(load(right))
+    found: list[Difference] = []
+    if type(ours) is not type(theirs):  # one may have a builtin.module around it, of which something is said
+        found = [*_own_attributes(_around(ours), _around(theirs))]
+        ours, theirs = _inner(ours), _inner(theirs)
+    return [*found, *_containers(ours, theirs, locations)]
+
+
+def _inner(op: Operation) -> Operation:
+    """The one `cuda_tile.module` in a `builtin.module`; else the op itself."""
+    inner = list(op.regions[0].block.ops) if isinstance(op, ModuleOp) and op.regions[0].blocks else []
+    return inner[0] if [one.name for one in inner] == ["cuda_tile.module"] else op
+
+
+def _around(op: Operation) -> Operation:
+    """The `builtin.module` that is taken off an op; one of which nothing is said where there is none."""
+    return op if _inner(op) is not op else ModuleOp([])
 
 
 # -- modules ----------------------------------------------------------------------------------------------------------

@@ -12,12 +12,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from libtile.api import write
 from libtile.asm.module import Module, parse
 from libtile.backend.tools import installed_tools
 from libtile.debugging.reduction import NotInterestingError, reduce
 from libtile.dialects.cuda_tile.locations import source_location
 from libtile.dialects.cuda_tile.ops import CudaTileOp
+from libtile.dialects.cuda_tile.to_bytecode import write_bytecode
 from libtile.explore.sass import amount, disassembled
 from libtile.support.diagnostics import SourceLocation
 from libtile.support.errors import LibtileError
@@ -68,7 +68,7 @@ class Reference:
         with tempfile.TemporaryDirectory(prefix="libtile-explain-") as folder:
             source, made = Path(folder) / "k.bc", Path(folder) / "k.cubin"
             try:
-                source.write_bytes(write(module))
+                source.write_bytes(write_bytecode(module.tile_module, since=module.version))
             except LibtileError as error:
                 return Outcome(f"the module has no bytecode: {error}")
             command: list[str | Path] = [self.path, f"--gpu-name={gpu_name}", "--lineinfo", source, "-o", made]

@@ -52,6 +52,11 @@ class Diagnostic:
         self.notes.append(Diagnostic(Severity.NOTE, location, message))
         return self
 
+    @property
+    def text(self) -> str:
+        """Place and message on one line, without the severity."""
+        return visible(f"{self.location}: {self.message}" if self.location is not None else self.message)
+
     def render(self, source: Sequence[str] | None = None) -> str:
         """`file:line:col: error: message`, then the source line with a caret when `source` (its lines) is given.
 

@@ -17,6 +17,10 @@ class HintsDroppedWarning(UserWarning):
     """Optimization hints that the version asked for cannot hold were left out, as the caller had asked for."""
 
 
+class AttributesDroppedWarning(UserWarning):
+    """Attributes that ops do not declare were left out of bytecode, which has no place for them."""
+
+
 def visible(text: str, keep: str = "") -> str:
     r"""A text with what would break a line, or cannot be shown, in escapes: names in a file can be any bytes.
 

@@ -15,11 +15,11 @@ from typing import IO, Any
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Operation
 
-from libtile.api import write
-from libtile.asm.module import Module, load, verify
+from libtile.asm.module import Module, load, print_module, verify
 from libtile.compiler.driver import compiler_identity
 from libtile.dialects.cuda_tile.attributes import OptimizationHintsAttr
 from libtile.dialects.cuda_tile.ops import CudaTileOp
+from libtile.dialects.cuda_tile.to_bytecode import left_out, write_bytecode
 from libtile.dialects.cuda_tile.types import i1, i32
 from libtile.explore.estimate import BLOCKS
 from libtile.explore.quantities import duration
@@ -191,9 +191,16 @@ def _trials(
         except _Refused as error:
             failed.append(Outcome("", choice, measure, error=str(error)))
             continue
-        data = write(_hinted(op, choice.hints, gpu_name))
+        data = _bytes(_hinted(op, choice.hints, gpu_name))
         arguments = tuple(arrays.place(argument) for argument in flat)
         yield Trial(choice, data, name, _grid(grid, choice), arguments, gpu_name, measure, blocks)
+
+
+def _bytes(module: Operation) -> bytes:
+    """The module as a file of either form: bytecode has no place for the attributes that passes are told by."""
+    if left_out(module):
+        return print_module(module, debuginfo=True).encode()
+    return write_bytecode(module)
 
 
 class _Refused(LibtileError):

@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import libtile
 from libtile.runtime.cuda_driver import Device
 from libtile.support.errors import LibtileError
 from libtile.tuning import Outcome, Space, Sweep, tune
@@ -67,6 +68,20 @@ def test_a_space_is_what_its_constraints_leave() -> None:
 def test_what_cannot_be_chosen_is_refused_before_anything_runs(space: Space, message: str) -> None:
     with pytest.raises(LibtileError, match=message):
         tune(ADD, space, args=arrays(), gpu_name="sm_80", measure="estimate")
+
+
+def test_a_trial_has_the_attributes_that_passes_are_told_by(monkeypatch) -> None:
+    text = "cuda_tile.module @m { entry @k() { %0 = constant <i32: 0> : tile<i32>\n"
+    text += "for %i in (%0 to %0, step %0) : tile<i32> { continue } {cuda_tile.loop_split = 4 : i32} return } }"
+    given: list[bytes] = []
+
+    def here(trials, arrays):
+        given.extend(trial.module for trial in trials)
+        return [Outcome("", trial.configuration, "estimate") for trial in trials]
+
+    monkeypatch.setattr("libtile.tuning.workers.here", here)
+    tune(libtile.parse(text), Space(), args=[], measure="estimate")
+    assert [libtile.diff(libtile.parse(text), data) for data in given] == [[]]
 
 
 def test_as_few_as_no_processes_are_refused() -> None:

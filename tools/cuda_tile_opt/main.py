@@ -65,7 +65,7 @@ class Optimizer:
         from libtile.spec import default_spec
 
         module = mlir_options.tile_module(self.transformed(text))
-        return write_bytecode(module, default_spec().current, allow_testing=True)
+        return write_bytecode(module, default_spec().current, allow_testing=True, warnings=self.warnings)
 
     def transformed(self, text: str) -> Operation:
         """The op for a text, behind the passes."""

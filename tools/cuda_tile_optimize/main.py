@@ -11,6 +11,7 @@ from libtile_tools import command_line as click
 
 if TYPE_CHECKING:
     from libtile.asm.module import Module
+    from libtile.support.diagnostics import Diagnostic
 
 
 @click.command(
@@ -59,7 +60,7 @@ def command(
     INPUT is bytecode or text, or '-' for stdin. What the program does stays the same to the bit, but for --fuse-fma.
     The output is text unless --emit-bytecode asks for bytecode, which goes to a FILE only.
     """
-    from libtile.api import optimize, write
+    from libtile.api import optimize
     from libtile.asm.module import print_module
     from libtile.passes.pipeline import parse_pipeline
     from libtile.passes.pipelines import tile_pipeline
@@ -83,9 +84,19 @@ def command(
     except LibtileError as error:
         raise cli.ToolError(cli.render_error(error, source), several_lines=True) from None
     if output is not None:
-        cli.write_output(output, write(optimized) if emit_bytecode else print_module(optimized))
+        cli.write_output(output, _bytecode(optimized, source) if emit_bytecode else print_module(optimized))
     if (verbose and output not in (None, "-")) or (output is None and not quiet):
         cli.write_output("-", print_module(optimized))
+
+
+def _bytecode(module: Module, source: list[str] | None) -> bytes:
+    """The module as `libtile.write` writes it; what that leaves out is said."""
+    from libtile.dialects.cuda_tile.to_bytecode import write_bytecode
+
+    left_out: list[Diagnostic] = []
+    data = write_bytecode(module.tile_module, since=module.version, warnings=left_out)
+    cli.report(left_out, source)
+    return data
 
 
 def _read(path: str) -> tuple[Module, list[str] | None]:

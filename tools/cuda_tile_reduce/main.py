@@ -78,9 +78,9 @@ def written(module: Module, bytecode: bool) -> bytes:
         from libtile.asm.module import print_module
 
         return print_module(module, debuginfo=_has_debug_info(module)).encode("utf-8", errors="surrogateescape")
-    from libtile.api import write
+    from libtile.dialects.cuda_tile.to_bytecode import write_bytecode
 
-    return write(module)
+    return write_bytecode(module.tile_module, since=module.version)
 
 
 def _has_debug_info(module: Module) -> bool:
@@ -143,6 +143,10 @@ def command(
     result_bytecode = output.endswith(".bc") or (is_bytecode and not output.endswith(".mlir") and output != "-")
     once = output == "-" or (os.path.exists(output) and not os.path.isfile(output))
     best: list[Module] = []
+    if given_bytecode or result_bytecode:
+        from libtile.dialects.cuda_tile.to_bytecode import left_out
+
+        cli.report(left_out(module.tile_module))
 
     def improved(progress: Progress, better: Module) -> None:
         best[:] = [better]

@@ -80,13 +80,11 @@ class Translator:
     def text_to_bytecode(self, text: str) -> bytes:
         from libtile.dialects.cuda_tile.to_bytecode import write_bytecode
 
-        options, dropped = self.options, list[str]()
-        data = write_bytecode(
+        options = self.options
+        return write_bytecode(
             mlir_options.tile_module(self._parse(text)), self._version_written(), allow_testing=True,
-            for_target=options.for_target, drop_hints=options.drop_hints, warnings=dropped,
+            for_target=options.for_target, drop_hints=options.drop_hints, warnings=self.warnings,
         )  # fmt: skip
-        self._warn(dropped)
-        return data
 
     def bytecode_to_bytecode(self, data: bytes) -> bytes:
         from libtile import bytecode

@@ -39,7 +39,7 @@ from libtile.ir.places import walk
 from libtile.spec import Spec, Version, default_spec
 from libtile.spec.model import AttributeSpec
 from libtile.support.collector import collector_paused
-from libtile.support.diagnostics import Diagnostic, DiagnosticError, error, remark
+from libtile.support.diagnostics import Diagnostic, DiagnosticError, error, remark, warning
 
 
 def to_bytecode(op: Operation, spec: Spec | None = None) -> bc.Module:
@@ -47,7 +47,8 @@ def to_bytecode(op: Operation, spec: Spec | None = None) -> bc.Module:
 
     Raises DiagnosticError, at the op, for what the bytecode cannot hold: ops of other dialects, anything but functions
     and globals in the module's body, modules in a function's, impure ops in a reduction or scan, other types,
-    attributes and locations. Discardable attributes are dropped, as the reference writer does.
+    attributes and locations. Discardable attributes are left out, as the reference writer does; `write_bytecode` says
+    which.
     """
     with collector_paused():
         return _ToBytecode(spec or default_spec()).run(_checked_module(op))
@@ -70,13 +71,14 @@ def write_bytecode(
     allow_testing: bool = False,
     for_target: str | None = None,
     drop_hints: bool = False,
-    warnings: list[str] | None = None,
+    warnings: list[Diagnostic] | None = None,
     since: Version | None = None,
 ) -> bytes:
     """The bytes of a `cuda_tile.module` op in one version; None stands for the oldest one that can hold it, and that is
     not older than `since`.
 
-    For `for_target`, `drop_hints` and `warnings` see `bytecode.write`.
+    For `for_target` and `drop_hints` see `bytecode.write`. `warnings` gets what was left out: hints, if asked for, and
+    attributes that ops do not declare.
 
     Raises MigrationError when the version asked for cannot hold the module, with the source position of the op where
     the IR knows one, and what `to_bytecode` raises.
@@ -84,22 +86,44 @@ def write_bytecode(
     spec = spec or default_spec()
     conversion = _ToBytecode(spec)
     candidates = [version] if version is not None else _versions_from(spec, since)
+    dropped: list[str] = []
     with collector_paused():
         module = conversion.run(_checked_module(op))
         while True:
             try:
-                return bytecode.write(
+                data = bytecode.write(
                     module,
                     candidates.pop(0),
                     allow_testing=allow_testing,
                     for_target=for_target,
                     drop_hints=drop_hints,
-                    warnings=warnings,
+                    warnings=dropped,
                 )
+                break
             except MigrationError as error:
                 if not candidates:
                     _place(error, conversion.sources)
                     raise
+    if warnings is not None:
+        warnings += [*left_out(op), *(warning(None, message) for message in dropped)]
+    return data
+
+
+def left_out(module: Operation) -> list[Diagnostic]:
+    """A warning about each attribute that the bytecode has no place for, at the first op that has it: an op's of
+    `module` that does not declare it, or one of what stands around `module`."""
+    around = module.parent_op()
+    found = {name: [around] for name in (*around.properties, *around.attributes)} if around is not None else {}
+    for op in walk(module):
+        for name in op.attributes:
+            found.setdefault(name, []).append(op)
+    return [
+        warning(
+            source_location(ops[0].location),
+            f"left out attribute '{name}' of {len(ops)} op{'s' if len(ops) > 1 else ''}: bytecode has no place for it",
+        )
+        for name, ops in found.items()
+    ]
 
 
 def _place(error: MigrationError, sources: Mapping[Any, Operation]) -> None:
