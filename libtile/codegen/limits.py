@@ -22,6 +22,11 @@ UNKNOWN_FILE = "(unknown)"
 """What an assertion without a source location names as its file."""
 
 
+def before_nul(text: str) -> str:
+    """What C's printf shows of a text: a NUL ends it."""
+    return text.partition("\0")[0]
+
+
 def is_too_wide(digits: str | None) -> bool:
     """Whether the width of a print's conversion, or its precision with the point, is beyond the limit."""
     digits = (digits or "").lstrip(".0")

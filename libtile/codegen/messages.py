@@ -20,7 +20,7 @@ from libtile.codegen.control import Carried, for_loop
 from libtile.codegen.conversions import ftoi, itof, widen
 from libtile.codegen.exchange import Exchange
 from libtile.codegen.globals import trap
-from libtile.codegen.limits import MAX_PRINT_WIDTH, UNKNOWN_FILE, is_too_wide
+from libtile.codegen.limits import MAX_PRINT_WIDTH, UNKNOWN_FILE, before_nul, is_too_wide
 from libtile.codegen.llvm_types import DOUBLE, GENERIC_POINTER, I1, I8, I32, I64, VOID, IntType
 from libtile.codegen.sharing import flat_index
 from libtile.codegen.stored_bits import from_storage, to_storage
@@ -55,24 +55,29 @@ class _Conversion:
 
 def _split(text: str) -> list[str | _Conversion]:
     """Literal parts, ready to stand in a format, and conversions. LoweringError for other conversions than those of
-    numbers and pointers."""
+    numbers and pointers. What a part has behind a NUL is not printed, as the reference gives each to a printf of its
+    own."""
     parts: list[str | _Conversion] = []
-    position = 0
+    position, literal = 0, ""
     for match in re.finditer(_CONVERSION, text):
-        parts.append(text[position : match.start()])
+        literal += text[position : match.start()]
         position = match.end()
         kind = match["kind"]
         if kind == "%":
-            parts.append("%%")
+            literal += "%%"
         elif any(is_too_wide(match[part]) for part in ("width", "precision")):
             raise LoweringError(f"print: {match[0]!r} asks for more than {MAX_PRINT_WIDTH} characters")
         elif kind in _SIGNED + _UNSIGNED + _FLOATS + "cp":
-            parts.append(_Conversion(match["flags"] + match["width"] + (match["precision"] or ""), kind))
+            parts += [
+                before_nul(literal),
+                _Conversion(match["flags"] + match["width"] + (match["precision"] or ""), kind),
+            ]
+            literal = ""
         else:
             raise LoweringError(f"print: {match[0]!r} is not a conversion of an integer or a float")
     if "%" in text[position:]:
         raise LoweringError(f"print: {text!r} ends within a conversion")
-    parts.append(text[position:])
+    parts.append(before_nul(literal + text[position:]))
     return [p for p in parts if p != ""]
 
 

@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from xdsl.ir import Operation
 
-from libtile.codegen.limits import MAX_PRINT_WIDTH, UNKNOWN_FILE, is_too_wide
+from libtile.codegen.limits import MAX_PRINT_WIDTH, UNKNOWN_FILE, before_nul, is_too_wide
 from libtile.dialects.cuda_tile.attributes import BoundedAttr, DivByAttr, SameElementsAttr
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.dialects.cuda_tile.types import DYNAMIC, TensorViewType, TileType
@@ -135,20 +136,23 @@ def check_same(predicate: Any, value: Array) -> None:
 
 @effect("assert")
 def assert_(site: Site) -> Run:
-    """Print a line for each false element, as compiled code does (`libtile.codegen.messages`), and fault."""
-    message = site.attr("message")
-    place = source_location(site.op)
+    return assertion(site.op, site.attr("message"))
+
+
+def assertion(op: Operation, message: str) -> Callable[[Any, Array], None]:
+    """Prints a line for each false element, as compiled code does (`libtile.codegen.messages`), and raises a Fault."""
+    place = source_location(op)
     file, line = (place.filename, place.line) if place is not None else (UNKNOWN_FILE, 0)
 
-    def run(block: Any, condition: Array) -> None:
+    def check(block: Any, condition: Array) -> None:
         failed = ~np.asarray(condition, bool)
         if failed.any():
             head = f"{file}:{line}: tile block: [{', '.join(map(str, block.id))}], position: "
             for index in np.argwhere(failed).tolist():
-                block.launch.write(f"{head}{index}: {message}\n")
+                block.launch.write(before_nul(f"{head}{index}: {message}\n"))
             raise Fault(FaultKind.ASSERTION, message, first_index(failed))
 
-    return run
+    return check
 
 
 # -- print ----------------------------------------------------------------------------------------------------------
@@ -160,28 +164,29 @@ _INTEGERS, _FLOATS = "diuoxXc", "eEfFgGaA"
 
 
 def split_format(text: str) -> list[str | re.Match]:
-    """The literal parts and conversions of a C format string; `%%` is literal.
+    """The literal parts and conversions of a C format string; `%%` is literal, and a NUL ends what a part shows.
 
     Raises Fault for a conversion other than of integers, floats and pointers, and for one that asks for more
     characters than compiled code may print.
     """
     parts: list[str | re.Match] = []
-    position = 0
+    position, literal = 0, ""
     for match in _CONVERSION.finditer(text):
-        parts.append(text[position : match.start()])
+        literal += text[position : match.start()]
         position = match.end()
         if match["kind"] == "%":
-            parts.append("%")
+            literal += "%"
         elif is_too_wide(match["width"]) or is_too_wide(match["precision"]):
             gist = f"{match[0][:40]!r} asks for more than {MAX_PRINT_WIDTH} characters"
             raise Fault(FaultKind.FORMAT, gist)
         elif match["kind"] in _INTEGERS + _FLOATS + "p":
-            parts.append(match)
+            parts += [before_nul(literal), match]
+            literal = ""
         else:
             raise Fault(FaultKind.FORMAT, f"{match[0]!r} is not a conversion of an integer or a float")
     if "%" in text[position:]:
         raise Fault(FaultKind.FORMAT, f"{text!r} ends within a conversion")
-    parts.append(text[position:])
+    parts.append(before_nul(literal + text[position:]))
     return [p for p in parts if p != ""]
 
 

@@ -25,7 +25,6 @@ _CONVERSION = re.compile(
     r"%(?P<flags>[-+ #0]*)(?P<width>\*|\d+)?(?:\.(?P<prec>\*|\d+)?)?"
     r"(?P<len>hh|h|ll|l|j|z|t|L)?(?P<conv>[diouxXcsfFeEgGaApn%])"
 )
-_MAX_STRING = 4096
 
 
 def vprintf(M: Access, g: ThreadGroup, ins: Instruction, formats: np.ndarray, buffers: np.ndarray) -> np.ndarray:
@@ -46,10 +45,7 @@ def read_string(M: Access, ins: Instruction, pointer: int, thread: np.ndarray) -
     """A zero-terminated string at a generic address, with the checks of a load."""
     info = AccessInfo(ins, "generic", "u1")
     out = bytearray()
-    while len(out) < _MAX_STRING:
-        byte = int(M.load_at(info, np.array([pointer + len(out)], dtype=np.uint64), thread)[0])
-        if byte == 0:
-            break
+    while byte := int(M.load_at(info, np.array([pointer + len(out)], dtype=np.uint64), thread)[0]):
         out.append(byte)
     return bytes(out)
 

@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+import io
+
 import memory_kernels as mk
 import numpy as np
 import pytest
 
+import libtile
 from libtile.backend import ptxas
 from libtile.codegen.builder import integer
 from libtile.codegen.llvm_types import I8, I32, I64
@@ -61,6 +64,45 @@ def test_a_message_without_values_prints_once_for_each_tile_block():
     b, _ = mk.kernel(parameters=0)
     print_tile(b, "hello 100%%\n", [])
     assert mk.run(b, grid=3).output == "hello 100%\n" * 3
+
+
+FORMATS = {
+    "nothing but text": ("a\0b\n", "a"),
+    "before a scalar": ("a\0b %d\n", "a7\n"),
+    "with an escaped percent sign": ("a%%\0b%% %d%%\n", "a%7%\n"),
+    "between scalars": ("%d x\0y %d\0", "7 x7"),
+    "around a tile": ("\0a%d\0]", "7"),
+    "no NUL, but more than a page": ("x" * 5000 + "%d", "x" * 5000 + "7"),
+}
+
+
+@pytest.mark.parametrize("case", FORMATS)
+def test_text_behind_a_nul_is_not_printed_up_to_the_next_value(case):
+    """The reference gives each part of a format to a printf of its own, which a NUL ends."""
+    format_, expected = FORMATS[case]
+    escaped = "".join(f"\\{ord(c):02X}" if c in "\0\n" else c for c in format_)
+    values = ", ".join(["%x"] * (format_.count("%d")))
+    values = f", {values} : {', '.join(['tile<i32>'] * format_.count('%d'))}" if values else ""
+    text = f"""cuda_tile.module @m {{ entry @k() {{
+      %x = constant <i32: 7> : tile<i32>
+      %t = print_tko "{escaped}"{values} -> token
+      return }} }}"""
+    for backend in ("interpreter", "simulator"):
+        assert libtile.run(libtile.parse(text), backend=backend, out=io.StringIO()).output == expected, backend
+
+
+def test_text_behind_a_nul_of_an_assertion_is_not_printed():
+    text = """cuda_tile.module @m { entry @k() {
+      %x = constant <i1: 0> : tile<i1>
+      assert %x, "m\\00n" : tile<i1> loc("a.py":3:1)
+      return } }"""
+    said = {}
+    for backend in ("interpreter", "simulator"):
+        out = io.StringIO()
+        with pytest.raises(libtile.LibtileError):
+            libtile.run(libtile.parse(text), backend=backend, out=out)
+        said[backend] = out.getvalue()
+    assert set(said.values()) == {"a.py:3: tile block: [0, 0, 0], position: []: m"}
 
 
 def test_many_scalars_print_in_order():

@@ -20,7 +20,7 @@ def corpus_ptx(request: pytest.FixtureRequest) -> Callable[[Source, str, str], P
         find_toolchain()
     except CompilerMissing as missing:
         pytest.skip(f"the CUDA corpus needs nvcc: {missing}")
-    folder = Path(request.config.cache.mkdir("cuda_corpus")) if request.config.cache else None
+    folder = Path(cache.mkdir("cuda_corpus")) if (cache := getattr(request.config, "cache", None)) else None
     if folder is None:
         pytest.skip("pytest's cache is off (-p no:cacheprovider); the CUDA corpus keeps its PTX there")
     return lambda source, arch, level: compile_ptx(source, arch, level, folder)

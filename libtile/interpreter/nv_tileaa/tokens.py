@@ -10,7 +10,6 @@ import numpy as np
 from libtile.dialects.nv_tileaa import assumptions
 from libtile.dialects.nv_tileaa.types import MemRefType
 from libtile.interpreter import misc
-from libtile.interpreter.address_space import first_index
 from libtile.interpreter.faults import Fault, FaultKind
 from libtile.interpreter.formats import element
 from libtile.interpreter.inner_rules import Run, Site, effect, pure
@@ -53,12 +52,10 @@ def message(site: Site) -> Run:
 
 @effect("nv_tileaa.assert")
 def assert_(site: Site) -> Run:
-    text = site.attr("message")
+    check = misc.assertion(site.op, site.attr("message"))
 
     def run(block: Any, condition: Any) -> tuple:
-        failed = ~np.asarray(condition, bool)
-        if failed.any():
-            raise Fault(FaultKind.ASSERTION, text, first_index(failed))
+        check(block, condition)
         return ()
 
     return run
