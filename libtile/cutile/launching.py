@@ -55,6 +55,7 @@ def launch(
     check: str | None = None,
     block_order: int | None = None,
     out: TextIO | None = None,
+    max_steps: int | None = None,
 ) -> RunResult:
     """Run a `ct.kernel` over a grid of tile blocks, as `ct.launch` does, with arrays in host memory.
 
@@ -63,8 +64,8 @@ def launch(
     tuples of all these. They are modified in place.
 
     `backend` is "interpreter", "simulator" (the code for `gpu_name`, by default sm_90, in the PTX simulator) or "gpu";
-    `check`, `block_order` and `out` are those of `libtile.run`; what a kernel prints goes to stdout without `out`. By
-    default `check` lets a tile lie outside of an array altogether, which cuTile does not forbid.
+    `check`, `block_order`, `out` and `max_steps` are those of `libtile.run`; what a kernel prints goes to stdout
+    without `out`. By default `check` lets a tile lie outside of an array altogether, which cuTile does not forbid.
 
     Returns what the run did. Every error is a LibtileError: for kernels that cuTile cannot compile KernelRefused, which
     is cuTile's own error as well; for arguments and grids that it refuses RefusedType, RefusedValue and RefusedNumber,
@@ -77,7 +78,7 @@ def launch(
     made_by = partial(export, gpu_name=gpu_name or DEFAULT_TARGET)
     return launch_made(
         kernel, grid, args, made_by,
-        backend=backend, gpu_name=gpu_name, check=check, block_order=block_order, out=out,
+        backend=backend, gpu_name=gpu_name, check=check, block_order=block_order, out=out, max_steps=max_steps,
     )  # fmt: skip
 
 
@@ -92,6 +93,7 @@ def launch_made(
     check: str | None = None,
     block_order: int | None = None,
     out: TextIO | None = None,
+    max_steps: int | None = None,
     watch: Watcher | None = None,
 ) -> RunResult:
     """`launch`, with bytecode that `made_by` makes of a kernel and a signature that it was not launched with before."""
@@ -105,7 +107,7 @@ def launch_made(
         data, symbol,
         grid=extents, args=[_given(word) for word in arguments.flat],
         backend=backend, gpu_name=gpu_name, check=check or ("basic" if backend == "gpu" else DEFAULT_CHECK),
-        block_order=block_order, out=out or sys.stdout,
+        block_order=block_order, out=out or sys.stdout, max_steps=max_steps,
         opt_level=kernel._compiler_options.opt_level_for_target(gpu_name or DEFAULT_TARGET),
     )  # fmt: skip
 

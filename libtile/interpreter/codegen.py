@@ -153,6 +153,8 @@ class Emitter:
         """The ops of a block; one line at least."""
         count = sum(1 for _ in block.ops)
         self.line(f"C[0] += {count}")
+        if self.frames and self.frames[-1].is_loop:
+            self.line("if C[0] > S: B.spent()", block.parent_op())
         for op in block.ops:
             self.op(op)
 
@@ -569,7 +571,7 @@ def compile_entry(
     emitter.namespace["require_initialised"] = require_initialised
     emitter.line(f"def kernel(B, {', '.join(names)}):" if names else "def kernel(B):", entry)
     emitter.depth = 1
-    emitter.line("C = B.count")
+    emitter.line("C, S = B.count, B.max_steps")
     if emitter.full:
         for name in names:
             emitter.line(f"{emitter.mask(name)} = None")

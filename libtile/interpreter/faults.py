@@ -33,6 +33,7 @@ class FaultKind(Enum):
     ASSERTION = "assertion failed"
     LOOP = "invalid loop"
     FORMAT = "invalid format string"
+    STEPS = "too many steps"
     MEMORY = "out of memory"
     UNSUPPORTED = "unsupported operation"
 

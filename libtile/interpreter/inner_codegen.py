@@ -404,7 +404,7 @@ def compile_kernel(
     given = [f"p{number}" for number, _ in enumerate(launched_parameters(kernel))]
     emitter.line(f"def kernel({', '.join(['B', *given])}):", kernel)
     emitter.depth = 1
-    emitter.line("C = B.count")
+    emitter.line("C, S = B.count, B.max_steps")
     _parameters(emitter, kernel, kernel.body.block, iter(given))
     emitter.block(kernel.body.block)
     emitter.line("return")

@@ -198,6 +198,7 @@ def run(
     progress: Callable[[int, int], None] | None = None,
     out: TextIO | None = None,
     processes: int | None = None,
+    max_steps: int | None = None,
     start: Callable[[Memory, str, BlockId, Sequence[Any]], None] | None = None,
 ) -> RunResult:
     """Execute an entry over a grid, or a host function once; arrays in `args` are modified in place.
@@ -205,8 +206,9 @@ def run(
     `check` is what is checked (see `libtile.support.checks`), `block_order` None, "reverse" or a seed, `trace` is
     called after each op with (tile block, op, results), `progress` with (blocks done, blocks in all), `out` takes what
     the kernel prints. The blocks run in so many `processes` (None: one for each processor, if they cannot depend on
-    each other and it saves time). `start` runs the kernels that a host function launches, in place of the interpreter.
-    Raises LaunchError or CheckError before running, InterpreterFault while running.
+    each other and it saves time). `max_steps` is the most ops that a tile block may run. `start` runs the kernels that
+    a host function launches, in place of the interpreter. Raises LaunchError or CheckError before running,
+    InterpreterFault while running.
     """
     entry = find_entry(module, kernel)
     inner = entry.op.name == INNER_FUNCTION
@@ -228,6 +230,8 @@ def run(
         program = compile_entry(entry.op, checks, addresses, trace)
     races = RaceDetector() if "race" in checks else None
     launch = Launch(program, extents, memory, checks, out, races)
+    if max_steps is not None:
+        launch.max_steps = max_steps
     if start is not None:
         launch.start = partial(start, memory)
     alone = "it is a host function" if entry.host else reason_for_one(program, checks, block_order, trace is not None)

@@ -16,7 +16,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import GeneratorType, TracebackType
-from typing import Any, TextIO
+from typing import Any, NoReturn, TextIO
 
 import numpy as np
 
@@ -27,6 +27,7 @@ from libtile.interpreter.location import source_location
 from libtile.interpreter.races import RaceDetector, Token
 from libtile.support.checks import INTERPRETER, Checks
 from libtile.support.files import print_text
+from libtile.support.limits import INTERPRETER_STEPS
 from libtile.support.records import dataclass, field
 
 SHUFFLED = 1 << 16
@@ -82,6 +83,8 @@ class Launch:
     out: TextIO | None = None
     races: RaceDetector | None = None
     printed: list[str] = field(default_factory=list)
+    max_steps: int = INTERPRETER_STEPS
+    """How many ops a tile block may run."""
     start: Callable[[str, BlockId, Sequence[Any]], None] | None = None
     """How a host function starts a kernel, by name, grid and flat arguments; None: it is interpreted."""
 
@@ -96,8 +99,8 @@ class TileBlock:
     """The state of one tile block, or of one of the CTAs that share it, as rules see it."""
 
     __slots__ = (
-        "allocas", "count", "grid", "groups", "id", "launch", "linear", "memory", "progress", "races", "rank",
-        "sequence",
+        "allocas", "count", "grid", "groups", "id", "launch", "linear", "max_steps", "memory", "progress", "races",
+        "rank", "sequence",
     )  # fmt: skip
 
     def __init__(self, launch: Launch, linear: int):
@@ -110,12 +113,18 @@ class TileBlock:
         self.memory = launch.memory
         self.races = launch.races
         self.count = [0]
+        self.max_steps = launch.max_steps
         self.sequence = 0
         self.allocas: list[Allocation] = []
         self.groups: list[Any] = []
         """Groups of asynchronous copies that have not been waited for, in order (of the inner dialects)."""
         self.progress = 0
         """Counts what agents did that others may wait for."""
+
+    def spent(self) -> NoReturn:
+        """Called by a loop that goes on beyond the limit. Fault."""
+        name, most = self.launch.program.name, self.max_steps
+        raise Fault(FaultKind.STEPS, f"@{name} runs more than {most} ops in a tile block, the limit (max_steps)")
 
     def unwind(self, count: int) -> None:
         """End the lifetime of all allocations of the block but the first `count`."""

@@ -40,6 +40,7 @@ def run(
     schedule: str = "",
     libraries: Sequence[bytes] = (),
     processes: int | None = None,
+    max_steps: int | None = None,
 ) -> RunResult:
     """Run a kernel over a grid of tile blocks.
 
@@ -56,6 +57,8 @@ def run(
     simulator `progress`, called with the tile blocks that are done and all of them. Both run them in so many
     `processes` (None: on a large grid, whose blocks cannot depend on each other, one for each processor; the
     interpreter refuses more than one where they can, and says by which op).
+    A tile block may run so many ops of the interpreter, or its warps so many instructions of the simulator, as
+    `max_steps` says (None: some 10^8, see `libtile.support.limits`): a loop that goes on beyond that is a fault.
     The other backends compile for `gpu_name` at `opt_level` first: the simulator without a name for the target that a
     module of an inner dialect states, or "sm_90", the gpu for the machine's own GPU. `launch_abi` is the gpu's:
     "tileir", "simt", or None for what the driver can do. `pipeline` is the text of the passes that the simulator's
@@ -85,6 +88,10 @@ def run(
         raise LibtileError("processes are the interpreter's and the simulator's: the gpu takes none")
     if processes is not None and processes < 1:
         raise LibtileError(f"{processes} processes run nothing: give at least 1")
+    if backend == "gpu" and max_steps is not None:
+        raise LibtileError("a limit of steps is the interpreter's and the simulator's: the gpu takes none")
+    if max_steps is not None and max_steps < 1:
+        raise LibtileError(f"{max_steps} steps run nothing: give at least 1")
     if not (block_order is None or isinstance(block_order, int) or block_order == "reverse"):
         raise LibtileError(f"{block_order!r} is not a block order: give 'reverse' or a number, the seed")
     if gpu_name is not None:
@@ -118,10 +125,12 @@ def run(
             op, kernel, grid, args,
             gpu_name=gpu_name, opt_level=opt_level, check=check, block_order=block_order, out=out, pipeline=pipeline,
             schedule=schedule, libraries=libraries, processes=processes, progress=progress,
+            max_steps=max_steps,
         )  # fmt: skip
     from libtile.interpreter.launch import run as interpret
 
     return interpret(
         op, kernel, grid, args,
         check=check, block_order=block_order, trace=trace, progress=progress, out=out, processes=processes,
+        max_steps=max_steps,
     )  # fmt: skip

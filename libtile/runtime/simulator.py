@@ -41,6 +41,7 @@ def simulate(
     libraries: Sequence[bytes] = (),
     processes: int | None = None,
     progress: Callable[[int, int], None] | None = None,
+    max_steps: int | None = None,
 ) -> RunResult:
     """Compile a verified module and run a kernel in the PTX simulator; arrays in `args` are modified in place.
 
@@ -68,13 +69,15 @@ def simulate(
     )  # fmt: skip
     if entry.host:
         made = _with_lines(module, options)
-        simulation = Simulation(made, check, block_order, out, processes=processes, progress=progress)
-        done = interpret(module, name, grid, args, check="basic", out=out, start=simulation.start)
+        simulation = Simulation(
+            made, check, block_order, out, processes=processes, progress=progress, max_steps=max_steps
+        )
+        done = interpret(module, name, grid, args, check="basic", out=out, max_steps=max_steps, start=simulation.start)
         return simulation.counted(replace(done, backend="simulator", gpu_name=gpu_name, ops=None))
     extents = normal_grid(grid)
     values = prepare(entry, args, Memory())
     made = _with_lines(module, options)
-    simulation = Simulation(made, check, block_order, out, processes=processes, progress=progress)
+    simulation = Simulation(made, check, block_order, out, processes=processes, progress=progress, max_steps=max_steps)
     started = time.monotonic()
     simulation.run(name, extents, as_given(args, values), values)
     result = RunResult(
@@ -123,6 +126,7 @@ class Simulation:
         sample: int | None = None,
         processes: int | None = None,
         progress: Callable[[int, int], None] | None = None,
+        max_steps: int | None = None,
     ):
         from libtile.simulator.counters import Counters
 
@@ -133,6 +137,7 @@ class Simulation:
         self.sample = sample
         self.processes = processes
         self.progress = progress
+        self.max_steps = max_steps
         self.counters = Counters()
         self.output = ""
         self.touched: list[tuple[int, int, int]] = []
@@ -165,7 +170,7 @@ class Simulation:
             result = run_ptx(
                 self.made.ptx, name, grid=grid, block=kernel.block_dim, args=arguments, checks=self.check,
                 order=self.order, sample=self.sample, processes=self.processes, progress=self.progress,
-                variables=self.variables,
+                variables=self.variables, max_instructions=self.max_steps,
             )  # fmt: skip
         except SimulationFault as fault:
             if self.out is not None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from libtile.support.checks import SIMULATOR
+from libtile.support.limits import SIMULATOR_STEPS
 from libtile.support.records import dataclass, field
 
 from .arguments import LaunchMemory, uses_heap
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 Dim3 = Sequence[int] | int
 Dim = tuple[int, int, int]
 
-DEFAULT_INSTRUCTION_LIMIT = 10**9
 RESIDENT_THREADS = 4096
 RECURSION_STACK = 16 << 10
 MAX_SHARED = MAX_BYTES["shared"]
@@ -87,11 +87,12 @@ def run_ptx(
     schedule or a seed for a random one. `trace` is called as trace(ctaid, warp, lane_mask, instruction) before each
     instruction of each warp. `processes` runs CTAs in that many processes; None is one for each processor on a large
     grid whose CTAs cannot wait for each other; more than one are refused for a kernel that uses the device's heap
-    (malloc). `progress` is called now and then with the CTAs that are done, and all of them. `sample` runs only so many
-    clusters of a larger grid, evenly spread over it, unless those that run may take over others. `variables` has the
-    bytes of the module's variables in global memory from launch to launch, by name: those of a name that it has are
-    what the kernel finds in place of the initial ones, and it has all of them afterwards.
-    Raises PtxError, LaunchError, CheckError or SimulationFault; after a fault the arrays hold what memory held.
+    (malloc). `max_instructions` is how many instructions the warps of a CTA may execute together. `progress` is called
+    now and then with the CTAs that are done, and all of them. `sample` runs only so many clusters of a larger grid,
+    evenly spread over it, unless those that run may take over others. `variables` has the bytes of the module's
+    variables in global memory from launch to launch, by name: those of a name that it has are what the kernel finds in
+    place of the initial ones, and it has all of them afterwards. Raises PtxError, LaunchError, CheckError or
+    SimulationFault; after a fault the arrays hold what memory held.
     """
     chosen = SIMULATOR.choose(checks)
     order = None if order is None else _whole(order, "order")
@@ -103,7 +104,7 @@ def run_ptx(
     function = _entry(module, entry)
     dims = _Dims(function, _dim3(grid, "grid"), _dim3(block, "block"), _dim3(cluster, "cluster"))
     dynamic_shared = _whole(dynamic_shared, "dynamic_shared")
-    limit = DEFAULT_INSTRUCTION_LIMIT if max_instructions is None else _whole(max_instructions, "max_instructions")
+    limit = SIMULATOR_STEPS if max_instructions is None else _whole(max_instructions, "max_instructions")
     if program.static_shared > MAX_SHARED:
         raise LaunchError(f"{program.static_shared} bytes of shared variables do not fit")
     if not 0 <= dynamic_shared <= MAX_SHARED - program.static_shared:
@@ -130,7 +131,7 @@ def run_ptx(
         checks=chosen,
         order=order,
         trace=trace,
-        instruction_limit=limit or DEFAULT_INSTRUCTION_LIMIT,
+        instruction_limit=limit or SIMULATOR_STEPS,
         stack_size=_stack_size(program, entry),
         max_call_depth=1000,
         global_arena=memory.arena,

@@ -49,8 +49,6 @@ class LaunchState:
     heap_next: int = 0
     # First CTAs of clusters that have not started and may be taken over; they do not start any more.
     waiting_clusters: dict[int, tuple[int, int, int]] = field(default_factory=dict)
-    # Warp instructions of the batches of CTAs that have ended.
-    executed: int = 0
     param_cache: dict[tuple[int, str], Any] = field(default_factory=dict)
 
     def param(self, offset: int, dtype: np.dtype, count: int) -> np.ndarray:

@@ -9,6 +9,7 @@ at a time runs instead.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,9 @@ class Machine(WarpState):
 
     def __init__(self, launch: LaunchState, ctas: list[tuple[int, int, int]]) -> None:
         super().__init__(launch, ctas)
+        # CTAs that take over others do these's work, too.
+        shared = launch.program.uses("clusterlaunchcontrol")
+        self.instruction_limit = launch.instruction_limit * (math.prod(launch.grid) if shared else len(ctas))
         self._shared()
         self._local()
         self._specials()
@@ -161,7 +165,6 @@ class Machine(WarpState):
                     break
                 self._run_group(*group)
         self.finish_async()
-        self.launch.executed += self.executed
 
     def _run_group(self, ids: np.ndarray | None, key: int, slice_end: int) -> None:
         """Run the threads `ids` (None: all) from `key` until they split, wait, exit, or meet the next waiting key."""
@@ -193,8 +196,8 @@ class Machine(WarpState):
             if fused:
                 tail = unit.chain[-1]
                 for part in unit.chain[:-1]:
-                    self.count(part, g.n, warps)
-            self.count(tail, g.n, warps)
+                    self.count(part, g, warps)
+            self.count(tail, g, warps)
             kind = tail.kind
             if kind == FALL:
                 uid = tail.next
@@ -259,17 +262,19 @@ class Machine(WarpState):
             keys = np.where(guard, keys, base_key + unit.next)
         self.key[g.threads] = keys
 
-    def count(self, unit: Unit, threads: int, warps: int) -> None:
+    def count(self, unit: Unit, g: ThreadGroup, warps: int) -> None:
         unit.runs += 1
-        unit.threads += threads
+        unit.threads += g.n
         unit.warps += warps
         self.executed += max(1, len(unit.instructions)) * warps
-        if self.executed + self.launch.executed > self.launch.instruction_limit:
+        if self.executed > self.instruction_limit:
+            launch = self.launch
             self.fault(
                 "instruction-limit",
-                f"more than {self.launch.instruction_limit} warp instructions were executed",
+                f"{launch.entry_code.function.name} executes more than {launch.instruction_limit} warp instructions in "
+                "a CTA, the limit (max_steps, max_instructions)",
                 unit.terminator or (unit.instructions[0] if unit.instructions else None),
-                np.flatnonzero(self.alive)[:1],
+                g.threads[:1],
             )
 
     def exit(self, g: ThreadGroup, unit: Unit) -> None:

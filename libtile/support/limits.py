@@ -4,5 +4,12 @@
 INPUT_BYTES = 1 << 28
 """Longest file, or stdin, that is read. What compiles has some megabytes; devices such as /dev/zero have no end."""
 
+INTERPRETER_STEPS = 10**8
+"""Most ops that the interpreter runs in a tile block, if nothing else is asked for: minutes at least, and more than
+any kernel takes that is tried without a GPU. What goes on is taken for an endless loop."""
+
+SIMULATOR_STEPS = 2 * 10**8
+"""The same for the instructions of the simulator, by warps, in a CTA."""
+
 TEXT_BYTES = 1 << 26
 """Longest text that is parsed, which takes some fifty times as much memory."""

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from libtile.support.limits import INTERPRETER_STEPS, SIMULATOR_STEPS
 from libtile_tools import cli, launching
 from libtile_tools import command_line as click
 
@@ -137,6 +138,14 @@ def summary(result: RunResult) -> str:
     help="Processes of the interpreter or the simulator; default: one for each processor, on a large grid whose blocks "
     "cannot depend on each other.",
 )
+@click.option(
+    "--max-steps",
+    type=int,
+    default=None,
+    metavar="N",
+    help="Ops of a tile block in the interpreter, or instructions of its warps in the simulator, after which a loop is "
+    f"taken for an endless one; default: {INTERPRETER_STEPS} and {SIMULATOR_STEPS}.",
+)
 @click.option("--trace", is_flag=True, help="Print a line on stderr for each op, with a summary of its results.")
 @click.option("--trace-limit", type=int, default=None, metavar="N", help="Stop tracing after N lines.")
 @click.option("--describe", is_flag=True, help="Print what parameters the kernels take, and exit.")
@@ -154,6 +163,7 @@ def command(
     check: str,
     block_order: str | None,
     processes: int | None,
+    max_steps: int | None,
     trace: bool,
     trace_limit: int | None,
     describe: bool,
@@ -196,6 +206,7 @@ def command(
             trace=Tracer(sys.stderr, trace_limit) if trace else None,
             progress=progress_line(backend != "gpu" and not quiet and sys.stderr.isatty()),
             processes=processes,
+            max_steps=max_steps,
             out=cli.stdout_for_kernels(),
         )
     except InterpreterFault as fault:

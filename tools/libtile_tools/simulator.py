@@ -13,6 +13,7 @@ import numpy as np
 from libtile.simulator import PtxError, parse_ptx, run_ptx
 from libtile.simulator.ir import Instruction
 from libtile.support.errors import visible
+from libtile.support.limits import SIMULATOR_STEPS
 from libtile_tools import cli
 
 _SCALARS = {
@@ -119,7 +120,7 @@ def _save(outputs: tuple[str, ...], arguments: list[Any]) -> None:
     metavar="N",
     type=click.IntRange(1),
     default=None,
-    help="Stop after so many warp instructions.",
+    help=f"Stop when the warps of a CTA have executed so many instructions together (default: {SIMULATOR_STEPS}).",
 )
 @click.option("--trace", is_flag=True, help="Print each instruction of each warp to stderr.")
 @click.option("--stats/--no-stats", default=False, help="Print counters afterwards.")

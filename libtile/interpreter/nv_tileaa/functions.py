@@ -100,7 +100,9 @@ def launch_func(site: Site) -> Run:
         if launch.start is not None:
             launch.start(name, grid, values)
             return ()
-        started = Launch(program, grid, launch.memory, launch.checks, launch.out, launch.races, launch.printed)
+        started = Launch(
+            program, grid, launch.memory, launch.checks, launch.out, launch.races, launch.printed, launch.max_steps
+        )
         block.count[0] += run_grid(started, values).ops
         return ()
 
