@@ -208,6 +208,8 @@ class TilingAttr(ParsedData):
     distance of adjacent tiles in elements (None: the tile's shape), `sparse_dim` the dimension that an index tile
     selects (None: none), `padding` what is read out of bounds (None: such a read is undefined). `leading` counts the
     coordinates that come in front of those of the source's dimensions: the im2col offset of a convolution has one.
+    `dim_groups=[[0,1],[2]]` stands in place of `dim_map` where a dimension of a tile runs over several of the source,
+    as over a single one: the last of them varies fastest. Each tile then has a coordinate for each group.
     """
 
     name = "nv_tileaa.tiling"
@@ -217,6 +219,7 @@ class TilingAttr(ParsedData):
     sparse_dim = DataField[int | None](2)
     padding = DataField[str | None](3)
     leading = DataField[int](4)
+    dim_groups = DataField[tuple[tuple[int, ...], ...] | None](5)
 
     def __init__(
         self,
@@ -225,6 +228,7 @@ class TilingAttr(ParsedData):
         sparse_dim: int | None = None,
         padding: str | None = None,
         leading: int = 0,
+        dim_groups: Sequence[Sequence[int]] | None = None,
     ):
         super().__init__(
             (
@@ -233,6 +237,7 @@ class TilingAttr(ParsedData):
                 sparse_dim,
                 padding,
                 leading,
+                None if dim_groups is None else tuple(map(tuple, dim_groups)),
             )
         )
 
@@ -248,6 +253,9 @@ class TilingAttr(ParsedData):
             parts.append(f"padding={self.padding}")
         if self.leading:
             parts.append(f"leading={self.leading}")
+        if self.dim_groups is not None:
+            groups = ",".join(f"[{','.join(map(str, group))}]" for group in self.dim_groups)
+            parts.append(f"dim_groups=[{groups}]")
         return ", ".join(parts)
 
     @classmethod
@@ -260,7 +268,7 @@ class TilingAttr(ParsedData):
         while True:
             key = parser.parse_identifier()
             parser.parse_punctuation("=")
-            dim_map, strides, sparse_dim, padding, leading = found.data
+            dim_map, strides, sparse_dim, padding, leading, groups = found.data
             if key == "dim_map":
                 dim_map = parse_integers(parser)
             elif key == "traversal_strides":
@@ -271,9 +279,13 @@ class TilingAttr(ParsedData):
                 padding = PaddingValueAttr.parse_body(parser).keyword
             elif key == "leading":
                 leading = parser.parse_integer(allow_boolean=False, allow_negative=False)
+            elif key == "dim_groups":
+                groups = tuple(
+                    parser.parse_comma_separated_list(parser.Delimiter.SQUARE, lambda: parse_integers(parser))
+                )
             else:
                 parser.raise_error(f"unknown parameter '{key}' of a tiling")
-            found = cls(dim_map, strides, sparse_dim, padding, leading)
+            found = cls(dim_map, strides, sparse_dim, padding, leading, groups)
             if parser.parse_optional_punctuation(",") is None:
                 return found
 

@@ -379,14 +379,14 @@ class TileBlocking(Unary):
         if result.source != self.source.type or result.shape != integers_of(self.tile_sizes):
             raise VerifyException("expects the result to view the source in tiles of tileSizes")
         tiling, rank = result.layout, len(result.shape)
-        if rank > result.rank:
-            raise VerifyException(f"expects tiles of at most {result.rank} dimensions, but got {rank}")
+        dims = result.source.rank if isinstance(result.source, MemRefType) else rank
         for axis in (axis for group in self.groups for axis in group):
-            if not 0 <= axis < result.rank:
-                raise VerifyException(f"expects dims in range 0 to {result.rank - 1}, but got {axis}")
-        mapped, steps, sparse = tiling.dim_map, tiling.traversal_strides, tiling.sparse_dim
-        if mapped is not None and (len(mapped) != rank or len(set(mapped) & set(range(result.rank))) != rank):
-            raise VerifyException(f"expects a dim_map of {rank} dimensions of the source, but got {list(mapped)}")
+            if not 0 <= axis < dims:
+                raise VerifyException(f"expects dims in range 0 to {dims - 1}, but got {axis}")
+        steps, sparse = tiling.traversal_strides, tiling.sparse_dim
+        if tuple(self.groups) != result.groups:
+            stated, tiled = ([list(group) for group in groups] for groups in (self.groups, result.groups))
+            raise VerifyException(f"expects the dimGroups of the result's tiling, which are {tiled}, but got {stated}")
         if steps is not None and (len(steps) != rank or any(step < 1 for step in steps)):
             raise VerifyException(f"expects {rank} positive traversal_strides, but got {list(steps)}")
         if sparse is not None and not 0 <= sparse < rank:

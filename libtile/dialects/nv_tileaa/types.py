@@ -200,13 +200,35 @@ class TiledViewType(TileAAType):
 
     @property
     def rank(self) -> int:
-        """Rank of what is viewed: the number of indices that name a tile."""
-        return self.source.rank if isinstance(self.source, MemRefType) else len(self.shape)
+        """The number of indices that name a tile: the rank of what is viewed, or how many groups its dims form."""
+        return self.source.rank if isinstance(self.source, MemRefType) and not self.is_merged else len(self.shape)
 
     @property
     def dim_map(self) -> tuple[int, ...]:
         """For each dimension of a tile the dimension of the source that it runs along."""
         return self.layout.dim_map or tuple(range(len(self.shape)))
+
+    @property
+    def groups(self) -> tuple[tuple[int, ...], ...]:
+        """For each dimension of a tile the dimensions of the source that it runs over, the last one fastest."""
+        return self.layout.dim_groups or tuple((dim,) for dim in self.dim_map)
+
+    @property
+    def is_merged(self) -> bool:
+        """Whether a dimension of a tile runs over several of the source."""
+        return self.layout.dim_groups is not None
+
+    def problem(self) -> str | None:
+        rank, dims = len(self.shape), self.source.rank if isinstance(self.source, MemRefType) else len(self.shape)
+        mapped, groups = self.layout.dim_map, self.groups
+        if rank > dims:
+            return f"expects tiles of at most {dims} dimensions, but got {rank}"
+        if mapped is not None and (len(mapped) != rank or len(set(mapped) & set(range(dims))) != rank):
+            return f"expects a dim_map of {rank} dimensions of the source, but got {list(mapped)}"
+        if len(groups) == rank and sorted(dim for group in groups for dim in group) == [*range(dims)]:
+            return None
+        shown = [list(group) for group in groups]
+        return f"expects a dim_group for each of {rank} dimensions, of all {dims} dims of the source, but got {shown}"
 
     @property
     def traversal_strides(self) -> tuple[int, ...]:

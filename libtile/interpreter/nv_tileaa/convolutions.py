@@ -17,48 +17,61 @@ from libtile.dialects.nv_tileaa.pointers import ConvTileOp
 from libtile.interpreter.formats import Array
 from libtile.interpreter.inner_rules import Run, Site, pure
 from libtile.interpreter.math_functions import through_f64
+from libtile.interpreter.nv_tileaa.views import over_groups
 from libtile.interpreter.views import TensorView
 from libtile.support.records import dataclass
 
 
 @dataclass(frozen=True)
 class Convolution:
-    """An activation, and how a filter goes over it: by axis the step, the padding in front and the dilation, and the
-    sizes of the filter along the spatial axes."""
+    """An activation, and how a filter goes over it: by axis the step, the padding on both sides and the dilation, and
+    the sizes of the filter along the spatial axes. `groups` has for each dimension of a tile the axes of the output
+    that it runs over."""
 
     memory: TensorView
+    groups: tuple[tuple[int, ...], ...]
     spatial: tuple[int, ...]
     filter: tuple[int, ...]
     stride: tuple[int, ...]
     padding: tuple[int, ...]
+    padding_behind: tuple[int, ...]
     dilation: tuple[int, ...]
+
+    @property
+    def output(self) -> tuple[int, ...]:
+        """How many output positions there are along each axis; channels, and what no filter goes along, stay."""
+        sizes = list(self.memory.shape)
+        for d, axis in enumerate(self.spatial):
+            seen = sizes[axis] + self.padding[d] + self.padding_behind[d] - self.dilation[d] * (self.filter[d] - 1)
+            sizes[axis] = max(0, (seen - 1) // self.stride[d] + 1)
+        return tuple(sizes)
 
     def addresses(self, indices: tuple[Any, ...], shape: tuple[int, ...], size: int) -> tuple[np.ndarray, np.ndarray]:
         """The byte address of each element of the tile at an index, and which of them lie in the activation."""
         skipped = len(indices) - len(shape)
         place = np.unravel_index(int(indices[0]), self.filter) if skipped else (0,) * len(self.filter)
-        address, inside = np.full(shape, self.memory.base, np.int64), np.ones(shape, bool)
-        for axis, (index, extent) in enumerate(zip(indices[skipped:], shape, strict=True)):
-            position = int(index) * extent + np.arange(extent, dtype=np.int64)
+        address = np.full(shape, self.memory.base, np.int64)
+        positions = [
+            int(index) * extent + np.arange(extent, dtype=np.int64)
+            for index, extent in zip(indices[skipped:], shape, strict=True)
+        ]
+        along, inside = over_groups(self.groups, self.output, positions, ends=False)
+        for axis, position in enumerate(along):
             if axis in self.spatial:
                 d = self.spatial.index(axis)
                 position = position * self.stride[d] - self.padding[d] + int(place[d]) * self.dilation[d]
-            along = [1] * len(shape)
-            along[axis] = extent
-            position = position.reshape(along)
             inside = inside & (position >= 0) & (position < self.memory.shape[axis])
             address = address + position * self.memory.strides[axis] * size
-        return address, inside
+        return address, np.broadcast_to(inside, shape)
 
 
 @pure("nv_tileaa.conv_tile")
 def conv_tile(site: Site) -> Run:
     op = site.op
     assert isinstance(op, ConvTileOp)
-    params = op.conv_params
-    pad_lower, _, stride, dilation = params.data
-    spatial, sizes = op.spatial_axes, op.filter_shape
-    return lambda source: Convolution(source, spatial, sizes, stride, pad_lower, dilation)
+    pad_lower, pad_upper, stride, dilation = op.conv_params.data
+    groups, spatial, sizes = tuple(op.groups), op.spatial_axes, op.filter_shape
+    return lambda source: Convolution(source, groups, spatial, sizes, stride, pad_lower, pad_upper, dilation)
 
 
 @pure("nv_tileaa.conv_dot")

@@ -20,8 +20,15 @@ from libtile.interpreter.faults import Fault, FaultKind
 from libtile.interpreter.formats import Array, Element, element, to_bits
 from libtile.interpreter.inner_rules import Run, Site, effect, python_value
 from libtile.interpreter.nv_tileaa.convolutions import Convolution
-from libtile.interpreter.nv_tileaa.views import box_of, element_addresses, geometry_of, sparse_index
-from libtile.interpreter.views import Geometry, ViewAccess, padding_bits
+from libtile.interpreter.nv_tileaa.views import (
+    Elements,
+    box_of,
+    element_addresses,
+    geometry_of,
+    merged_elements,
+    sparse_index,
+)
+from libtile.interpreter.views import Geometry, TensorView, ViewAccess, padding_bits
 from libtile.ir.tile_form import element_of, is_token
 
 MAX_ALLOCA = 1 << 30
@@ -182,13 +189,18 @@ def load_box(site: Site, group: str, shape: tuple[int, ...], padding: str | None
     """The function of block, memref, indices, offsets and a tile that stands out of bounds (or None), that reads the
     tile of a view."""
     geometry = _geometry(site, group, shape)
-    access, elem = ViewAccess(geometry), geometry.element
+    access, elem, elements = ViewAccess(geometry), geometry.element, _elements(site, group, geometry)
     fill = padding_bits(elem, padding or geometry.padding or "zero")
     claim = claim_of(site, elem.storage_bytes, writes=False)
 
     def run(block: Any, view: Any, indices: tuple, offsets: tuple, other: Array | None) -> np.ndarray:
-        if isinstance(view, Convolution):
-            addresses, inside = view.addresses(indices, shape, elem.storage_bytes)
+        if isinstance(view, Convolution) or elements is not None:
+            if isinstance(view, Convolution):
+                addresses, inside = view.addresses(indices, shape, elem.storage_bytes)
+            else:
+                assert elements is not None
+                addresses, inside = elements(view, indices, offsets)
+                claim(block, lambda: addresses[inside])
             read = block.memory.gather(addresses, elem, inside)
             return np.where(inside, read, np.full(shape, fill, elem.dtype) if other is None else other)
         box = box_of(site, geometry, view, indices, offsets)
@@ -211,6 +223,15 @@ def _geometry(site: Site, group: str, shape: tuple[int, ...]) -> Geometry:
     return geometry_of(type_, shape, sparse_index(site))
 
 
+def _elements(site: Site, group: str, geometry: Geometry) -> Callable[[TensorView, tuple, tuple], Elements] | None:
+    """The function of memref, indices and offsets that gives a tile's elements one by one, where its dimensions run
+    over groups of those of the memref; None for a tile that is a box of it."""
+    type_ = site.type_of(group)
+    if not isinstance(type_, TiledViewType) or not type_.is_merged or type_.layout.leading:
+        return None
+    return lambda view, indices, offsets: merged_elements(site, type_, geometry, view, indices, offsets)
+
+
 def _require_no_convolution(view: Any) -> None:
     if isinstance(view, Convolution):
         raise Fault(FaultKind.UNSUPPORTED, "a write through the view of a convolution's activation")
@@ -220,11 +241,17 @@ def store_box(site: Site, group: str, shape: tuple[int, ...]) -> Callable[..., N
     """The function of block, memref, indices, offsets, a tile and a mask (or None), that writes what of the tile is in
     bounds, and where the mask is true."""
     geometry = _geometry(site, group, shape)
-    access = ViewAccess(geometry)
+    access, elements = ViewAccess(geometry), _elements(site, group, geometry)
     claim = claim_of(site, geometry.element.storage_bytes, writes=True)
 
     def run(block: Any, view: Any, indices: tuple, offsets: tuple, tile: Array, mask: Array | None = None) -> None:
         _require_no_convolution(view)
+        if elements is not None:
+            addresses, inside = elements(view, indices, offsets)
+            chosen = inside if mask is None else inside & np.asarray(mask)
+            claim(block, lambda: addresses[chosen])
+            block.memory.scatter(addresses, np.reshape(tile, shape), geometry.element, chosen)
+            return
         box = box_of(site, geometry, view, indices, offsets)
         if box.empty():
             return
@@ -253,11 +280,19 @@ def reduce_box(site: Site, group: str, shape: tuple[int, ...], mode: str) -> Cal
     if geometry.element.width == 4:
         raise Fault(FaultKind.UNSUPPORTED, f"atomic access to {geometry.element.name}")
     access, modify = ViewAccess(geometry), modification(mode, geometry.element)
+    elements = _elements(site, group, geometry)
 
     def run(
         block: Any, view: Any, indices: tuple, offsets: tuple, tile: Array, mask: Array | None = None
     ) -> np.ndarray:
         _require_no_convolution(view)
+        if elements is not None:
+            addresses, inside = elements(view, indices, offsets)
+            kept = (inside if mask is None else inside & np.asarray(mask)).reshape(-1)
+            values = np.reshape(tile, -1)
+            old = np.where(kept, values, np.zeros_like(values))
+            update(block, addresses.reshape(-1), kept, geometry.element, lambda now, i: modify(now, values[i]), old)
+            return old.reshape(shape)
         box = box_of(site, geometry, view, indices, offsets)
         before = np.zeros(geometry.tile, geometry.element.dtype)
         if not box.empty():

@@ -9,6 +9,7 @@ by a store.
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -46,7 +47,8 @@ def sparse_index(site: Site) -> int | None:
 
 def tile_counts(view: TiledViewType, memref: TensorView) -> tuple[int, ...]:
     """How many tiles there are along each dimension of a view."""
-    return geometry_of(view, view.shape).index_space(memref)
+    sizes = (prod(memref.shape[d] for d in group) for group in view.groups)
+    return tuple(-(-size // step) for size, step in zip(sizes, view.traversal_strides))
 
 
 def box_of(site: Site, geometry: Geometry, view: TensorView, indices: tuple, offsets: tuple = ()) -> Box:
@@ -56,11 +58,17 @@ def box_of(site: Site, geometry: Geometry, view: TensorView, indices: tuple, off
     `load-range` for those without, `store-range` for the others) but along dimensions that are said to be `outside`,
     and for a tile that is said to be in bounds and is not.
     """
+    return Box.of(geometry, view, _starts(site, geometry, [view.shape[d] for d in geometry.dims], indices, offsets))
+
+
+def _starts(site: Site, geometry: Geometry, sizes: list[int], indices: tuple, offsets: tuple) -> list[Any]:
+    """Where a tile starts along each of its dimensions, which have these sizes; all positions, and -1 for one outside,
+    along the sparse one."""
     starts: list[Any] = []
     bounds = site.attr("in_bounds") or ()
     moved = [*(int(o) for o in offsets), *[0] * (len(indices) - len(offsets))]
-    for t, value in enumerate(indices):
-        size, promised = view.shape[geometry.dims[t]], t < len(bounds) and bool(bounds[t])
+    for t, (value, size) in enumerate(zip(indices, sizes, strict=True)):
+        promised = t < len(bounds) and bool(bounds[t])
         if t == geometry.sparse:
             positions = np.asarray(value).astype(np.int64) + moved[t]
             outside = (positions < 0) | (positions >= size)
@@ -78,7 +86,53 @@ def box_of(site: Site, geometry: Geometry, view: TensorView, indices: tuple, off
             raise Fault(
                 FaultKind.INDEX, f"the tile reaches beyond size {size} of dimension {t}, said to be in bounds", (t,)
             )
-    return Box.of(geometry, view, starts)
+    return starts
+
+
+Elements = tuple[np.ndarray, np.ndarray]
+"""The byte address of each element of a tile, and which of them are inside of what is viewed."""
+
+
+def over_groups(
+    groups: tuple[tuple[int, ...], ...], extents: tuple[int, ...], positions: list[np.ndarray], ends: bool = True
+) -> tuple[list[np.ndarray], np.ndarray]:
+    """Where elements lie along each dimension of what is viewed, for positions along the dimensions of their tile, of
+    which each runs over a group of dimensions with these extents, the last one fastest; and which of them exist (all
+    along a single dimension, unless that `ends` at its extent)."""
+    along: list[np.ndarray] = [np.zeros((), np.int64)] * len(extents)
+    inside, rank = np.ones((1,) * len(groups), bool), len(groups)
+    for t, (group, position) in enumerate(zip(groups, positions, strict=True)):
+        sizes = tuple(extents[d] for d in group)
+        shape = [1] * rank
+        shape[t] = -1
+        if len(group) == 1 and not ends:
+            along[group[0]] = position.reshape(shape)
+            continue
+        exists = (position >= 0) & (position < prod(sizes))
+        inside = inside & exists.reshape(shape)
+        found = np.unravel_index(np.where(exists, position, 0), sizes) if all(sizes) else [0 * position] * len(group)
+        for dim, places in zip(group, found, strict=True):
+            along[dim] = np.asarray(places, np.int64).reshape(shape)
+    return along, inside
+
+
+def merged_elements(
+    site: Site, type_: TiledViewType, geometry: Geometry, view: TensorView, indices: tuple, offsets: tuple
+) -> Elements:
+    """The elements of a tile that runs over groups of dimensions of a memref; checked as by `box_of`."""
+    if geometry.element.width == 4:
+        raise Fault(FaultKind.UNSUPPORTED, f"a tile over groups of dimensions of {geometry.element.name}")
+    sizes = [prod(view.shape[d] for d in group) for group in type_.groups]
+    starts = _starts(site, geometry, sizes, indices, offsets)
+    positions = [
+        np.asarray(start) if t == geometry.sparse else start + np.arange(geometry.tile[t], dtype=np.int64)
+        for t, start in enumerate(starts)
+    ]
+    along, inside = over_groups(type_.groups, view.shape, positions)
+    total = np.zeros(type_.shape, np.int64)
+    for position, stride in zip(along, view.strides, strict=True):
+        total = total + position * stride
+    return view.base + total * geometry.element.storage_bytes, np.broadcast_to(inside, type_.shape)
 
 
 def element_addresses(

@@ -5,7 +5,8 @@
     load, store, atomic_rmw,        of elements of a memref: through pointers to them
     atomic_cas
     gather_load, scatter_store      tiled accesses; of a memref through a view with a sparse dimension
-    tiled accesses with a mask      accesses through pointers, whose mask also says what lies in the view
+    tiled accesses with a mask      accesses through pointers, whose mask also says what lies in the view; so do those
+                                    of tiles that run over groups of dimensions
     dot with scale factors          scaled_dot
     loads through conv_tile         loads through pointers, with a mask for the padding (im2col)
     conv_dot                        a dot of a row for each pixel
@@ -108,8 +109,8 @@ def _conv_dot(op: collectives.ConvDotOp) -> bool:
     return True
 
 
-def _conv_tile(op: pointers.ConvTileOp) -> bool:
-    """Gone when its loads are."""
+def _gone_with_its_accesses(op: pointers.ConvTileOp | pointers.BlockTileOp) -> bool:
+    """A view whose accesses go through pointers."""
     if op.result.first_use is not None:
         return False
     erase(op)
@@ -187,7 +188,9 @@ RULES: dict[type[Operation], Callable[[Any], bool]] = {
     memory.TiledAtomicRmwOp: memrefs.expand_masked,
     collectives.DotOp: _dot,
     collectives.ConvDotOp: _conv_dot,
-    pointers.ConvTileOp: _conv_tile,
+    pointers.ConvTileOp: _gone_with_its_accesses,
+    pointers.BlockTileOp: _gone_with_its_accesses,
+    pointers.GetDimSizeOp: memrefs.expand_dim_size,
     memory.AllocaOp: with_tiles_of_one,
     shapes.InsertSliceOp: _insert_one,
     shapes.ExtractOp: with_tiles_of_one,

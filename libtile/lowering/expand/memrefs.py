@@ -31,7 +31,7 @@ from libtile.dialects.nv_tileaa.memory import (
     TiledLoadOp,
     TiledStoreOp,
 )
-from libtile.dialects.nv_tileaa.pointers import BitcastOp, BlockTileOp, ConvTileOp, MakeMemRefOp
+from libtile.dialects.nv_tileaa.pointers import BitcastOp, BlockTileOp, ConvTileOp, GetDimSizeOp, MakeMemRefOp
 from libtile.dialects.nv_tileaa.shapes import BroadcastOp, ConstantOp, SplatOp, ViewOp
 from libtile.dialects.nv_tileaa.tokens import AssumeOp
 from libtile.dialects.nv_tileaa.types import DYNAMIC, MemRefType, PtrType, TiledViewType
@@ -40,6 +40,7 @@ from libtile.ir.tile_form import TileOp, element_of, erase, is_token, shape_of
 from libtile.lowering.errors import unsupported
 from libtile.lowering.expand.maker import Maker, array_of, tile_like, with_tiles_of_one
 from libtile.numerics.elements import ELEMENTS
+from libtile.support.records import dataclass
 
 
 class Memory:
@@ -223,35 +224,34 @@ def expand_masked(op: TiledLoadOp | TiledStoreOp | TiledAtomicRmwOp) -> bool:
     others: tuple[SSAValue, ...] = op.group("other") if isinstance(op, TiledLoadOp) else ()
     convolution = isinstance(op.accessed.owner, ConvTileOp)
     exchange = isinstance(op, TiledAtomicRmwOp) and op.rmw_mode.keyword == "xchg"  # which nv_tileas has no tiles for
-    if not op.group("mask") and not others and not convolution and not exchange:
+    merged = isinstance(op.accessed.type, TiledViewType) and op.accessed.type.is_merged
+    if not op.group("mask") and not others and not convolution and not exchange and not merged:
         return False
     if convolution and not isinstance(op, TiledLoadOp):
         raise unsupported(op, "writes through the view of a convolution's activation, which is read only")
     if is_packed(element_of(op.value_type)):
-        raise unsupported(op, "has a mask on elements of 4 bits, which have no addresses")
+        what = "has a mask" if not merged else "runs over groups of dimensions"
+        raise unsupported(op, f"{what} on elements of 4 bits, which have no addresses")
     maker, shape, base = Maker(op), shape_of(op.value_type), op.accessed
-    positions, memory, padding = _tile_positions(maker, op, base, shape)
+    places = _tile_places(maker, op, base, shape)
     inside: SSAValue | None = None
-    flags = op.inside
-    for number, position in enumerate(positions):
-        if number < len(flags) and flags[number]:
+    for number, (position, size) in places.limits:
+        if number < len(op.inside) and op.inside[number]:
             continue
-        size = maker.splat(memory.scalar(memory.sizes[number]), shape)
         here = position if isinstance(position.type, TensorType) else maker.splat(position, shape)
         for good in (
             maker.compare(here, maker.constant(0, shape), "sge"),
-            maker.compare(here, size, "slt"),
+            maker.compare(here, maker.splat(size, shape), "slt"),
         ):
             inside = good if inside is None else maker.both(inside, good)
     mask = op.group("mask")[0] if op.group("mask") else None
     if mask is not None and shape_of(mask.type) != tuple(shape):
         mask = maker.put(SplatOp.make(mask, results=[tile_like(shape, i1)]))
-    pointers = memory.pointers(positions, shape)
+    pointers = places.memory.pointers(places.positions, shape)
     whole = mask if inside is None else inside if mask is None else maker.both(inside, mask)
-    assert whole is not None or others or exchange
     groups = {} if whole is None else {"mask": whole}
-    if isinstance(op, TiledLoadOp) and not others:
-        groups["other"] = _padding(maker, op, shape, mask, padding)
+    if isinstance(op, TiledLoadOp) and not others and whole is not None:
+        groups["other"] = _padding(maker, op, shape, mask, places.padding)
     made = _become_pointer_access(op, pointers, groups)
     if whole is not None and isinstance(made, AtomicRmwOp) and made.result.first_use is not None:
         _zeros_elsewhere(made, whole)
@@ -274,61 +274,126 @@ def _of_bits(maker: Maker, type_: Attribute, bits: int) -> SSAValue:
     return maker.put(ConstantOp.make(results=[tile_like(shape, element)], value=value))
 
 
-def _tile_positions(
-    maker: Maker, op: MemoryOp, base: SSAValue, shape: Sequence[int]
-) -> tuple[list[SSAValue], Memory, str | None]:
-    """Where the elements of a tile of a view lie along the dimensions of its memref, that memref, and the padding."""
+@dataclass
+class _Places:
+    """Where the elements of a tile lie along each dimension of a memref; by dimension of the tile, what of its
+    positions has to be at least 0 and below which number; and what is read elsewhere."""
+
+    memory: Memory
+    positions: list[SSAValue]
+    limits: list[tuple[int, tuple[SSAValue, SSAValue]]]
+    padding: str | None
+
+
+def _tile_places(maker: Maker, op: MemoryOp, base: SSAValue, shape: Sequence[int]) -> _Places:
+    """Where the elements of a tile of a view, or of a box of a memref, lie."""
     type_ = base.type
     if isinstance(type_, MemRefType):
-        return _positions(maker, op.coordinates, shape), Memory(maker, base, op), None
+        memory, positions = Memory(maker, base, op), _positions(maker, op.coordinates, shape)
+        limits = [(dim, (at, memory.scalar(memory.sizes[dim]))) for dim, at in enumerate(positions)]
+        return _Places(memory, positions, limits, None)
     assert isinstance(type_, TiledViewType)
     view = base.owner
     if isinstance(view, ConvTileOp):
-        return _convolution_positions(maker, op, view, shape)
+        return _convolution_places(maker, op, view, shape)
     if not isinstance(view, BlockTileOp) or type_.layout.leading:
-        raise unsupported(op, "goes with a mask to a view of which it is not known where it is made")
+        how = "goes through groups of dimensions, or with a mask,"
+        raise unsupported(op, f"{how} to a view of which it is not known where it is made")
     memory, layout = Memory(maker, view.source, op), type_.layout
-    found: list[SSAValue | None] = [None] * len(memory.strides)
-    for dim, (value, axis) in enumerate(zip(op.coordinates, type_.dim_map, strict=True)):
+    sizes = [memory.scalar(size) for size in memory.sizes]
+    found: dict[int, SSAValue] = {}
+    limits = []
+    for dim, (value, group) in enumerate(zip(op.coordinates, type_.groups, strict=True)):
         if dim == layout.sparse_dim:
-            found[axis] = _along(maker, maker.as_i64(value), shape, dim)
-            continue
-        step = type_.traversal_strides[dim]
-        index = maker.as_index(value)
-        start = index if step == 1 else maker.mul(index, maker.index(step))
-        found[axis] = maker.add(maker.positions(shape, dim), maker.splat(start, shape))
-    positions = [maker.index(0) if p is None else p for p in found]
-    return positions, memory, layout.padding
+            position = _along(maker, maker.as_i64(value), shape, dim)
+        else:
+            step = type_.traversal_strides[dim]
+            index = maker.as_index(value)
+            start = index if step == 1 else maker.mul(index, maker.index(step))
+            position = maker.add(maker.positions(shape, dim), maker.splat(start, shape))
+        found.update(_over_group(maker, position, group, sizes, shape))
+        limits.append((dim, (position, _number_of(maker, group, sizes))))
+    return _Places(memory, [found[d] for d in range(len(sizes))], limits, layout.padding)
 
 
-def _convolution_positions(
-    maker: Maker, op: MemoryOp, view: ConvTileOp, shape: Sequence[int]
-) -> tuple[list[SSAValue], Memory, str | None]:
+def _number_of(maker: Maker, group: Sequence[int], sizes: Sequence[SSAValue]) -> SSAValue:
+    """How many positions there are over a group of dimensions with these sizes."""
+    total = sizes[group[0]]
+    for dim in group[1:]:
+        total = maker.mul(total, sizes[dim])
+    return total
+
+
+def _over_group(
+    maker: Maker, position: SSAValue, group: Sequence[int], sizes: Sequence[SSAValue], shape: Sequence[int]
+) -> dict[int, SSAValue]:
+    """By dimension of a group with these sizes, where elements lie along it that have a position over all of them."""
+    found: dict[int, SSAValue] = {}
+    for dim in reversed(group[1:]):
+        # A position over dimensions of which one has no elements is outside; it is not divided by 0 for that.
+        size = maker.splat(maker.put(arith.MaxUIOp(sizes[dim], maker.index(1))), shape)
+        found[dim] = maker.put(arith.RemUIOp(position, size))
+        position = maker.put(arith.DivUIOp(position, size))
+    return found | {group[0]: position}
+
+
+def _convolution_places(maker: Maker, op: MemoryOp, view: ConvTileOp, shape: Sequence[int]) -> _Places:
     """Where the elements of a tile of an activation lie, that a filter sees at one of its places from each output."""
     memory, type_ = Memory(maker, view.source, op), view.result.type
     assert isinstance(type_, TiledViewType)
-    if view.groups != [(axis,) for axis in range(len(shape))] or len(shape) != memory.type.rank:
-        raise unsupported(view, "has dimGroups of several axes, or not all of them in order")
-    pad_lower, _, stride, dilation = view.conv_params.data
+    pad_lower, pad_upper, stride, dilation = view.conv_params.data
     coordinates = [maker.as_index(v) for v in op.coordinates]
     place = coordinates.pop(0) if type_.layout.leading else maker.index(0)
-    spatial, sizes = view.spatial_axes, view.filter_shape
-    positions = []
-    for axis, (index, extent) in enumerate(zip(coordinates, shape, strict=True)):
+    spatial, filter_ = view.spatial_axes, view.filter_shape
+    sizes = [memory.scalar(size) for size in memory.sizes]
+    outputs = list(sizes)
+    for d, axis in enumerate(spatial):
+        more = pad_lower[d] + pad_upper[d] - dilation[d] * (filter_[d] - 1) - 1
+        seen = maker.put(arith.MaxSIOp(maker.add(sizes[axis], maker.index(more)), maker.index(-stride[d])))
+        steps = maker.put(arith.FloorDivSIOp(seen, maker.index(stride[d])))
+        outputs[axis] = maker.add(steps, maker.index(1))
+    found: dict[int, SSAValue] = {}
+    limits = []
+    for dim, (index, extent, group) in enumerate(zip(coordinates, shape, type_.groups, strict=True)):
         start = maker.mul(index, maker.index(extent))
-        steps = maker.positions(shape, axis)
-        if axis in spatial:
-            d = spatial.index(axis)
-            along = place
-            for size in reversed(sizes[d + 1 :]):
-                along = maker.put(arith.DivUIOp(along, maker.index(size)))
-            along = maker.put(arith.RemUIOp(along, maker.index(sizes[d])))
-            start = maker.mul(start, maker.index(stride[d]))
-            start = maker.add(start, maker.add(maker.mul(along, maker.index(dilation[d])), maker.index(-pad_lower[d])))
-            if stride[d] != 1:
-                steps = maker.mul(steps, maker.constant(stride[d], shape))
-        positions.append(maker.add(steps, maker.splat(start, shape)))
-    return positions, memory, type_.layout.padding
+        position = maker.add(maker.positions(shape, dim), maker.splat(start, shape))
+        if len(group) > 1:
+            limits.append((dim, (position, _number_of(maker, group, outputs))))
+        for axis, at in _over_group(maker, position, group, outputs, shape).items():
+            if axis in spatial:
+                d = spatial.index(axis)
+                along = place
+                for size in reversed(filter_[d + 1 :]):
+                    along = maker.put(arith.DivUIOp(along, maker.index(size)))
+                along = maker.put(arith.RemUIOp(along, maker.index(filter_[d])))
+                moved = maker.add(maker.mul(along, maker.index(dilation[d])), maker.index(-pad_lower[d]))
+                if stride[d] != 1:
+                    at = maker.mul(at, maker.constant(stride[d], shape))
+                at = maker.add(at, maker.splat(moved, shape))
+            found[axis] = at
+            limits.append((dim, (at, sizes[axis])))
+    return _Places(memory, [found[axis] for axis in range(len(sizes))], limits, type_.layout.padding)
+
+
+def expand_dim_size(op: GetDimSizeOp) -> bool:
+    """The number of tiles over a group of dimensions."""
+    type_ = op.source.type
+    if not isinstance(type_, TiledViewType) or not type_.is_merged:
+        return False
+    dim, view, maker = op.dim.value.data, op.source.owner, Maker(op)
+    if not isinstance(view, BlockTileOp):
+        raise unsupported(op, "asks for the tiles of a view by groups, of which it is not known where it is made")
+    memory, step = Memory(maker, view.source, op), type_.traversal_strides[dim]
+    total = _number_of(maker, type_.groups[dim], [memory.scalar(size) for size in memory.sizes])
+    count = maker.put(arith.CeilDivUIOp(total, maker.index(step)))
+    if op.result.type != count.type:
+        cast = arith.IndexCastOp.create(operands=[count], result_types=[element_of(op.result.type)])
+        count = maker.put(cast)
+        if isinstance(op.result.type, TensorType):
+            count = maker.put(SplatOp.make(count, results=[op.result.type]))
+    op.result.replace_all_uses_with(count)
+    erase(op)
+    return True
 
 
 def _along(maker: Maker, indices: SSAValue, shape: Sequence[int], dim: int) -> SSAValue:

@@ -138,7 +138,7 @@ INFORMATION: dict[str, str] = {
     "allow_tma": "permits TMA, which copies for producer agents",
     "alias_scope": "a fact, by which tileas-insert-barriers needs fewer barriers",
     "tileSizes": "repeats the shape of the result's type",
-    "dimGroups": "repeats the tiling of the result's type, as convert-tileaa-to-tileas checks",
+    "dimGroups": "repeats the tiling of the result's type, as the verifier has it",
     "axes": "repeats what the types say",
     "global": "permits other tile blocks to use the address; all scratch memory is global",
     "identities": "leave what a body combines unchanged, and nothing but elements is combined",

@@ -112,3 +112,16 @@ nv_tileaa.func @dims_are_the_sources(%mr: !memref) {
     : !memref -> !view
   nv_tileaa.return
 }
+
+nv_tileaa.func @groups_are_those_of_the_tiling(%mr: !memref, %m3: !nv_tileaa.memref<?x?x?xf32, 1>) {
+  // expected-error @+1 {{'nv_tileaa.block_tile' op expects the dimGroups of the result's tiling, which are [[0], [1]], but got [[1], [0]]}}
+  %v_bad = nv_tileaa.block_tile %mr {tileSizes = array<i64: 4, 8>, dimGroups = [array<i64: 1>, array<i64: 0>]} : !memref -> !view
+  %v_good = nv_tileaa.block_tile %mr {tileSizes = array<i64: 4, 8>, dimGroups = [array<i64: 1>, array<i64: 0>]}
+    : !memref -> !nv_tileaa.tiled_view<!memref, 4x8, #nv_tileaa.tiling<dim_map=[1,0]>>
+  // expected-error @+1 {{'nv_tileaa.block_tile' op expects a dim_group for each of 2 dimensions, of all 3 dims of the source, but got [[0], [1]]}}
+  %v_few = nv_tileaa.block_tile %m3 {tileSizes = array<i64: 4, 8>, dimGroups = [array<i64: 0>, array<i64: 1>]} : !nv_tileaa.memref<?x?x?xf32, 1> -> !nv_tileaa.tiled_view<!nv_tileaa.memref<?x?x?xf32, 1>, 4x8>
+  %v_all = nv_tileaa.block_tile %m3 {tileSizes = array<i64: 4, 8>, dimGroups = [array<i64: 0, 1>, array<i64: 2>]}
+    : !nv_tileaa.memref<?x?x?xf32, 1>
+    -> !nv_tileaa.tiled_view<!nv_tileaa.memref<?x?x?xf32, 1>, 4x8, #nv_tileaa.tiling<dim_groups=[[0,1],[2]]>>
+  nv_tileaa.return
+}
