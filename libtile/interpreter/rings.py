@@ -134,6 +134,8 @@ class Turn:
             raise self.ring._fault(f"turn {self.number} is {word} through an iterator of another pipeline")
         if number != self.number:
             raise self.ring._fault(f"turn {self.number} is {word} through an iterator at turn {number}")
+        if self.used and self.consumer is None:
+            raise self.ring._fault(f"turn {self.number} is written twice")
         self.used = True
 
 

@@ -195,6 +195,18 @@ BROKEN = {
         "%t1:2 = @A@.producer_write=>@A@.producer_commit %t0 : @PT@\n        %t1:2 = @A@.producer_write",
         FaultKind.PIPELINE,
     ),
+    "written twice": (
+        "        @A@.producer_commit %t1#0 : @PT@\n=>"
+        "        %t2:2 = @A@.producer_write %t1#0, %it ({\n        ^bb0(%slot: tensor<4x8xf32>):\n"
+        "          @A@.yield %slot : tile<4x8xf32>\n        }) : @PT@, @ITER@ -> @PT@, tile<4x8xf32>\n"
+        "        @A@.producer_commit %t2#0 : @PT@\n",
+        FaultKind.PIPELINE,
+    ),
+    "released and not read": (
+        "@A@.consumer_wait %pipe, %it : @PIPE@, @ITER@ -> @CT@\n=>"
+        "@A@.consumer_wait %pipe, %it : @PIPE@, @ITER@ -> @CT@\n        @A@.consumer_release %t0 : @CT@\n",
+        FaultKind.PIPELINE,
+    ),
     "released twice": (
         "@A@.consumer_release %t1#0 : @CT@\n=>@A@.consumer_release %t1#0 : @CT@\n @A@.consumer_release %t1#0 : @CT@\n",
         FaultKind.PIPELINE,

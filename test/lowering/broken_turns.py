@@ -118,7 +118,7 @@ def _without(cls: type) -> Change:
 DEADLOCK, UNORDERED = {"deadlock"}, {"race", "async", "deadlock"}
 BROKEN: dict[str, tuple[Change, set[str] | str]] = {
     "missing release": (_without(ConsumerReleaseOp), DEADLOCK),
-    "missing commit": (_without(ProducerCommitOp), DEADLOCK),
+    "missing commit": (_without(ProducerCommitOp), "expects the turn to be committed, but its token goes to no commit"),
     "no releases": (_without_releases, DEADLOCK),
     "wrong phase": (_late, DEADLOCK),
     "early release": (_early, UNORDERED),

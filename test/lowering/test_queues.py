@@ -347,11 +347,20 @@ def once(old: str, new: str, behind: str = ""):
 
 
 RELEASE, COMMIT = f"{PIPELINE}consumer_release %t1 : !ready\n", f"{PIPELINE}producer_commit %t1 : !written\n"
+WRITE_AGAIN = f"""%again = {PIPELINE}producer_write %t1, %it ({{
+        ^bb0(%b: !stage):
+          {PIPELINE}yield
+        }}) : !written, !iter -> !written
+"""
 READ, CONSUMER = f"%t1 = {PIPELINE}consumer_read", "}, {"
 LATE = f"%second = {PIPELINE}inc_iter %first : !iter -> !iter\n    %last = scf"
 BROKEN = {
     "missing release": ([once(RELEASE, "")], "deadlock"),
-    "missing commit": ([once(COMMIT, "")], "deadlock"),
+    "missing commit": ([once(COMMIT, "")], "expects the turn to be committed, but its token goes to no commit"),
+    "write twice": ([once(COMMIT, WRITE_AGAIN + COMMIT)], "expects a turn to be written once, but it is 2 times"),
+    "release unread": ([once(RELEASE, RELEASE.replace("%t1", "%t0")),
+                        lambda text: re.sub(r"%t1 = \S+consumer_read .*?-> !ready\n", "", text, flags=re.DOTALL)],
+                       "expects the token of a stage that was read, but it was only waited for"),
     "commit twice": ([once(COMMIT, COMMIT * 2)], "expects a turn to be committed once, but it is 2 times"),
     "release twice": ([once(RELEASE, RELEASE * 2)], "expects a turn to be released once, but it is 2 times"),
     "commit before write": ([once("commit %t1", "commit %t0")], "expects the token of a stage that was written"),

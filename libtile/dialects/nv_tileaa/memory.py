@@ -201,6 +201,8 @@ class Load(MemoryOp):
 
     traits = traits_def(ReadsMemory())
     SEMANTICS: ClassVar[tuple[str, ...]] = ("weak", "relaxed", "acquire")
+    LEAVES: ClassVar[bool] = False
+    """Whether the access may leave what it goes to: elements beyond are `other` as well, or padding."""
     base = operand_def()
     indices = var_operand_def()
     mask = opt_operand_def()
@@ -210,6 +212,8 @@ class Load(MemoryOp):
 
     def check(self) -> None:
         super().check()
+        if self.group("other") and not self.group("mask") and not self.LEAVES:
+            raise VerifyException("expects a mask with 'other', which stands where the mask is false")
         for other in self.group("other"):
             if element_of(other.type) != element_of(self.value_type):
                 raise VerifyException(
@@ -258,6 +262,7 @@ class GatherLoadOp(Load):
 
     name = "nv_tileaa.gather_load"
     ROWS: ClassVar[bool] = True
+    LEAVES: ClassVar[bool] = True
 
 
 @tile_op
@@ -274,6 +279,7 @@ class TiledLoadOp(Load):
 
     name = "nv_tileaa.tiled_load"
     ROWS: ClassVar[bool] = True
+    LEAVES: ClassVar[bool] = True
 
     def check(self) -> None:
         super().check()

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, UnitAttr
-from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue
+from xdsl.ir import Attribute, Operation, OpResult
 from xdsl.irdl import (
     operand_def,
     opt_prop_def,
@@ -26,7 +26,6 @@ from xdsl.irdl import (
 from xdsl.traits import IsTerminator, Pure
 from xdsl.utils.exceptions import VerifyException
 
-from libtile.dialects import scf
 from libtile.dialects.effect_traits import Allocates, Observable
 from libtile.dialects.interfaces import EndsRegion
 from libtile.dialects.nv_tileaa.contracts import require_arguments, require_at_least, require_yields
@@ -37,8 +36,15 @@ from libtile.dialects.nv_tileaa.terminators import (
     require_agents,
     require_parent_function,
 )
-from libtile.dialects.nv_tileas.iterator_rules import check_own_iterator, roots
+from libtile.dialects.nv_tileas.iterator_rules import check_own_iterator
 from libtile.dialects.nv_tileas.tiles import check_alignment
+from libtile.dialects.nv_tileas.turn_rules import (
+    check_committed,
+    check_once,
+    check_read,
+    check_same_turn,
+    check_written,
+)
 from libtile.dialects.nv_tileas.types import (
     AsyncTokenType,
     BufferType,
@@ -81,53 +87,6 @@ def check_storage(storage: Sequence[Attribute], pipeline: PipelineType) -> None:
             raise VerifyException(
                 f"expects storage of shape {list(expected)} for {type_text(type_)}, but got {type_text(given)}"
             )
-
-
-def turn_of(token: SSAValue) -> Operation | None:
-    """The op that granted a token's stage; None when that is not known here."""
-    owner = token.owner
-    while isinstance(owner, ProducerWriteOp | ConsumerReadOp):
-        owner = owner.token.owner
-    return owner if isinstance(owner, ProducerAcquireOp | ConsumerWaitOp) else None
-
-
-def check_same_turn(token: SSAValue, iterator: SSAValue) -> None:
-    """A stage is written and read through the iterator by which it was granted; VerifyException."""
-    granted = turn_of(token)
-    if granted is not None and granted.operands[1] is not iterator:
-        raise VerifyException("expects the iterator by which the stage was granted")
-
-
-def check_ended_once(token: SSAValue, by: type[TileOp], word: str) -> None:
-    """A turn ends once, by whichever of its tokens; VerifyException."""
-    granted, seen = turn_of(token), 0
-    tokens = [token] if granted is None else [granted.results[0]]
-    while tokens:
-        at = tokens.pop()
-        for use in at.uses:
-            user, parent = use.operation, use.operation.parent_op()
-            if isinstance(user, by):
-                seen += 1
-                if _is_repeated(user, at):
-                    raise VerifyException(
-                        f"expects a turn to be {word} once, but it is in a loop that does not begin it"
-                    )
-            elif isinstance(user, ProducerWriteOp | ConsumerReadOp):
-                tokens.append(user.results[0])
-            elif isinstance(user, scf.YieldOp) and isinstance(parent, scf.IfOp):
-                tokens.append(parent.results[use.index])
-    if seen > 1:
-        raise VerifyException(f"expects a turn to be {word} once, but it is {seen} times")
-
-
-def _is_repeated(user: Operation, value: SSAValue) -> bool:
-    """Whether a loop runs an op again with a value from outside of it."""
-    block, at = value.owner if isinstance(value.owner, Block) else value.owner.parent, user
-    while at.parent is not block and (parent := at.parent_op()) is not None:
-        if isinstance(parent, scf.ForOp | scf.WhileOp):
-            return True
-        at = parent
-    return False
 
 
 def check_iterator(iterator: Attribute, pipeline: Attribute) -> None:
@@ -316,6 +275,8 @@ class ProducerWriteOp(RegionOp):
             raise VerifyException("expects the written token to have the token's type")
         check_same_turn(self.token, self.iterator)
         self.check_body(self.token.type, 1)
+        check_once(self.token, self.name, "written")
+        check_committed(self.written)
 
 
 @tile_op
@@ -330,9 +291,8 @@ class ProducerCommitOp(TileOp):
 
     def check(self) -> None:
         expect_type("a token", self.token.type, ProducerTokenType)
-        if any(isinstance(root.owner, ProducerAcquireOp) for root in roots(self.token)):
-            raise VerifyException("expects the token of a stage that was written, but it was only acquired")
-        check_ended_once(self.token, ProducerCommitOp, "committed")
+        check_written(self.token)
+        check_once(self.token, self.name, "committed")
 
 
 @tile_op
@@ -399,7 +359,8 @@ class ConsumerReleaseOp(TileOp):
 
     def check(self) -> None:
         expect_type("a token", self.token.type, ConsumerTokenType)
-        check_ended_once(self.token, ConsumerReleaseOp, "released")
+        check_once(self.token, self.name, "released")
+        check_read(self.token)
 
 
 class TurnOp(TileOp):

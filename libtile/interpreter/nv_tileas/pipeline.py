@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from libtile.dialects.nv_tileas.pipeline import carried_types
 from libtile.dialects.nv_tileas.types import BufferType, PipelineType
 from libtile.interpreter.faults import Fault, FaultKind
 from libtile.interpreter.formats import element
@@ -121,9 +122,13 @@ def consumer_wait(site: Site) -> Run:
 
 @pure(PIPELINE + "consumer_release")
 def consumer_release(site: Site) -> Run:
+    holds_values = bool(carried_types(site.type_of("token")))
+
     def run(token: Turn) -> tuple:
         if token.ended:
             raise Fault(FaultKind.PIPELINE, f"turn {token.number} is released twice")
+        if holds_values and not token.used:
+            raise Fault(FaultKind.PIPELINE, f"turn {token.number} is released and was never read")
         assert token.consumer is not None  # a consumer's token, by its type
         token.ended = True
         token.ring.release(token.number, token.consumer)

@@ -249,8 +249,10 @@ def expand_masked(op: TiledLoadOp | TiledStoreOp | TiledAtomicRmwOp) -> bool:
         mask = maker.put(SplatOp.make(mask, results=[tile_like(shape, i1)]))
     pointers = places.memory.pointers(places.positions, shape)
     whole = mask if inside is None else inside if mask is None else maker.both(inside, mask)
-    groups = {} if whole is None else {"mask": whole}
-    if isinstance(op, TiledLoadOp) and not others and whole is not None:
+    groups: dict[str, SSAValue | None] = {"mask": whole}
+    if isinstance(op, TiledLoadOp) and whole is None:
+        groups["other"] = None
+    elif isinstance(op, TiledLoadOp) and not others:
         groups["other"] = _padding(maker, op, shape, mask, places.padding)
     made = _become_pointer_access(op, pointers, groups)
     if whole is not None and isinstance(made, AtomicRmwOp) and made.result.first_use is not None:
@@ -421,14 +423,15 @@ def _padding(
 _BY_POINTERS = {TiledLoadOp: LoadOp, TiledStoreOp: StoreOp, TiledAtomicRmwOp: AtomicRmwOp}
 
 
-def _become_pointer_access(op: MemoryOp, pointers: SSAValue, groups: dict[str, SSAValue]) -> Operation:
-    """The access through pointers in place of a tiled one."""
+def _become_pointer_access(op: MemoryOp, pointers: SSAValue, groups: dict[str, SSAValue | None]) -> Operation:
+    """The access through pointers in place of a tiled one, with these operands (None: without) in place of its own."""
     cls = _BY_POINTERS[type(op)]
     operands: list[list[SSAValue]] = []
     for name, _ in cls.get_irdl_definition().operands:
         own = list(op.group(name)) if name in dict(op.get_irdl_definition().operands) else []
         own = [pointers] if name == "base" else [] if name == "indices" else own
-        operands.append([groups[name]] if name in groups else own)
+        given = groups.get(name)
+        operands.append(own if name not in groups else [given] if given is not None else [])
     properties: dict[str, Any] = {
         name: value
         for name, value in op.properties.items()

@@ -29,6 +29,7 @@ from libtile.dialects.nv_tileas.pipeline import (
     ProducerAcquireOp,
     ProducerWriteOp,
 )
+from libtile.dialects.nv_tileas.turn_rules import handed_on
 from libtile.dialects.nv_tileas.types import (
     ConsumerTokenType,
     PipelineIteratorType,
@@ -38,7 +39,6 @@ from libtile.dialects.nv_tileas.types import (
 from libtile.ir.places import walk
 from libtile.ir.tile_form import type_text
 from libtile.lowering.errors import unsupported
-from libtile.lowering.handed_on import handed_on
 from libtile.support.records import dataclass
 
 

@@ -75,9 +75,11 @@ def _access_facts(c: Context, pointers: SSAValue, mask: SSAValue | None) -> dict
 
 @rule("load_ptr_tko")
 def _load(c: Context, op: CudaTileOp) -> None:
+    mask = c.optional(op, "mask")
+    padding = c.optional(op, "paddingValue") if mask is not None else None  # it stands where a mask is false
     made = c.make(
         LoadOp,
-        [c.operand(op, "source"), [], c.optional(op, "mask"), c.optional(op, "paddingValue"), c.optional(op, "token")],
+        [c.operand(op, "source"), [], mask, padding, c.optional(op, "token")],
         [convert_type(r.type) for r in op.results],
         **ordering(op),
         **_access_facts(c, op.operand("source"), op.optional_operand("mask")),

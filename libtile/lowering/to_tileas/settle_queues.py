@@ -20,11 +20,11 @@ from libtile.dialects.nv_tileaa.functions import ExecuteOp, FuncOp
 from libtile.dialects.nv_tileaa.queues import CreateQueueOp
 from libtile.dialects.nv_tileaa.terminators import YieldOp
 from libtile.dialects.nv_tileaa.types import QueueType
+from libtile.dialects.nv_tileas.turn_rules import handed_on
 from libtile.ir.classes import is_subclass
 from libtile.ir.places import walk
 from libtile.ir.tile_form import erase
 from libtile.lowering.errors import unsupported
-from libtile.lowering.handed_on import handed_on
 
 _CARRYING = (scf.ForOp, scf.WhileOp, scf.IfOp)
 

@@ -21,7 +21,11 @@ nv_tileaa.func @k(%p: !nv_tileaa.ptr<f16, 1>, %x: tile<64x64xf16, #rows>) attrib
   nv_tileas.async.pipeline.agent_switch {agent_warps = [4]} ({
     %i = nv_tileas.async.pipeline.create_iterator %pipe : !pipe -> !nv_tileas.pipeline_iterator<!pipe>
     %t = nv_tileas.async.pipeline.consumer_wait %pipe, %i : !pipe, !nv_tileas.pipeline_iterator<!pipe> -> !nv_tileas.consumer_token<(!stage)>
-    nv_tileas.async.pipeline.consumer_release %t : !nv_tileas.consumer_token<(!stage)>
+    %r = nv_tileas.async.pipeline.consumer_read %t, %i ({
+    ^bb0(%s: !stage):
+      nv_tileas.async.pipeline.yield
+    }) : !nv_tileas.consumer_token<(!stage)>, !nv_tileas.pipeline_iterator<!pipe> -> !nv_tileas.consumer_token<(!stage)>
+    nv_tileas.async.pipeline.consumer_release %r : !nv_tileas.consumer_token<(!stage)>
     // CHECK: nv_tileas.tiled_store {{.*}}{allow_tma, atom = #nv_tileas.copy_atom<tma_store, box=[64,64]>
     // LOWER: nv_tileas.async.pipeline.consumer_release
     // LOWER-NEXT: %[[BUFFER:.*]] = nv_tileas.alloc_tensor %[[PIPE]] {alignment = 1024}
@@ -53,7 +57,11 @@ nv_tileaa.func @threads(%p: !nv_tileaa.ptr<f16, 1>, %q: !nv_tileaa.ptr<f16, 1>, 
     // CHECK: nv_tileas.tiled_store {{.*}}not_tma = "no pipeline has stages that are free for 8192 bytes or parts of them"
     nv_tileas.tiled_store %w[%0, %0], %x {mem_semantic = #nv_tileaa.mem_semantic<weak>} : !view, tile<64x64xf16, #rows>, index, index
     %t = nv_tileas.async.pipeline.consumer_wait %pipe, %i : !pipe, !nv_tileas.pipeline_iterator<!pipe> -> !nv_tileas.consumer_token<(!stage)>
-    nv_tileas.async.pipeline.consumer_release %t : !nv_tileas.consumer_token<(!stage)>
+    %r = nv_tileas.async.pipeline.consumer_read %t, %i ({
+    ^bb0(%s: !stage):
+      nv_tileas.async.pipeline.yield
+    }) : !nv_tileas.consumer_token<(!stage)>, !nv_tileas.pipeline_iterator<!pipe> -> !nv_tileas.consumer_token<(!stage)>
+    nv_tileas.async.pipeline.consumer_release %r : !nv_tileas.consumer_token<(!stage)>
     nv_tileas.async.pipeline.yield
   })
   nv_tileaa.return

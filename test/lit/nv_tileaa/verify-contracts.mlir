@@ -48,6 +48,8 @@ nv_tileaa.func @scales_stand_for_blocks(%a: tile<16x64xf8E4M3FN>, %b: tile<64x16
 }
 
 nv_tileaa.func @other_is_like_the_value(%pp: !pp, %m: tile<4xi1>, %o: tile<8xf32>, %g: tile<4xf32>) {
+  // expected-error @+1 {{'nv_tileaa.load' op expects a mask with 'other', which stands where the mask is false}}
+  %alone = nv_tileaa.load %pp, %g {operandSegmentSizes = array<i32: 1, 0, 0, 1, 0>} : !pp, tile<4xf32> -> tile<4xf32>
   // expected-error @+1 {{'nv_tileaa.load' op expects other to have the shape of tile<4xf32>, but got tile<8xf32>}}
   %bad = nv_tileaa.load %pp, %m, %o : !pp, tile<4xi1>, tile<8xf32> -> tile<4xf32>
   %good = nv_tileaa.load %pp, %m, %g : !pp, tile<4xi1>, tile<4xf32> -> tile<4xf32>

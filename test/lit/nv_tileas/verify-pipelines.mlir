@@ -21,18 +21,19 @@ nv_tileaa.func @consumer_idx_identify_consumer_group_1_1(%pipe: !pipe, %it: !ite
   nv_tileaa.return
 }
 
-nv_tileaa.func @producer_region_arguments_have_element_types_carried(%it: !iterator, %pt: !produced) {
+nv_tileaa.func @producer_region_arguments_have_element_types_carried(%it: !iterator, %pt: !produced, %pt2: !produced) {
   // expected-error @+1 {{'nv_tileas.async.pipeline.producer_write' op expects producer region arguments to have the element types carried by the producer token}}
   %taken_bad = nv_tileas.async.pipeline.producer_write %pt, %it ({
   ^bb0(%x: tensor<8xf32>):
     nv_tileas.async.pipeline.yield
   }) : !produced, !iterator
     -> !produced
-  %taken_good = nv_tileas.async.pipeline.producer_write %pt, %it ({
+  %taken_good = nv_tileas.async.pipeline.producer_write %pt2, %it ({
   ^bb0(%x: tensor<4xf32>):
     nv_tileas.async.pipeline.yield
   }) : !produced, !iterator
     -> !produced
+  nv_tileas.async.pipeline.producer_commit %taken_good : !produced
   nv_tileaa.return
 }
 
@@ -51,18 +52,19 @@ nv_tileaa.func @consumer_region_arguments_have_element_types_carried(%it: !itera
   nv_tileaa.return
 }
 
-nv_tileaa.func @region_result_types_match_operation_result_types(%it: !iterator, %pt: !produced) {
+nv_tileaa.func @region_result_types_match_operation_result_types(%it: !iterator, %pt: !produced, %pt2: !produced) {
   // expected-error @+1 {{'nv_tileas.async.pipeline.producer_write' op expects region result types to match the operation result types}}
   %taken_bad = nv_tileas.async.pipeline.producer_write %pt, %it ({
   ^bb0(%x: tensor<4xf32>):
     nv_tileas.async.pipeline.yield %x : tile<4xf32>
   }) : !produced, !iterator
     -> !produced
-  %taken_good = nv_tileas.async.pipeline.producer_write %pt, %it ({
+  %taken_good = nv_tileas.async.pipeline.producer_write %pt2, %it ({
   ^bb0(%x: tensor<4xf32>):
     nv_tileas.async.pipeline.yield
   }) : !produced, !iterator
     -> !produced
+  nv_tileas.async.pipeline.producer_commit %taken_good : !produced
   nv_tileaa.return
 }
 

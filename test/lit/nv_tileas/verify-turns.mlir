@@ -37,6 +37,75 @@ nv_tileaa.func @a_turn_is_written_and_ended_once(%x: tile<4x8xf32>) {
   nv_tileaa.return
 }
 
+nv_tileaa.func @a_stage_is_written_once_and_committed(%x: tile<4x8xf32>, %both: i1) {
+  %p = nv_tileas.async.pipeline.create_pipeline : !pipe
+  %i = nv_tileas.async.pipeline.create_iterator %p : !pipe -> !it
+  %t = nv_tileas.async.pipeline.producer_acquire %p, %i : !pipe, !it -> !pt
+  // expected-error @+1 {{'nv_tileas.async.pipeline.producer_write' op expects a turn to be written once, but it is 2 times}}
+  %w = nv_tileas.async.pipeline.producer_write %t, %i ({
+  ^bb0(%b: !nv_tileas.buffer<4x8xf32, shared>):
+    nv_tileas.async.pipeline.yield
+  }) : !pt, !it -> !pt
+  // expected-error @+1 {{'nv_tileas.async.pipeline.producer_write' op expects a turn to be written once, but it is 2 times}}
+  %w2 = nv_tileas.async.pipeline.producer_write %w, %i ({
+  ^bb0(%b: !nv_tileas.buffer<4x8xf32, shared>):
+    nv_tileas.async.pipeline.yield
+  }) : !pt, !it -> !pt
+  nv_tileas.async.pipeline.producer_commit %w2 : !pt
+  %t3 = nv_tileas.async.pipeline.producer_acquire %p, %i : !pipe, !it -> !pt
+  // expected-error @+1 {{'nv_tileas.async.pipeline.producer_write' op expects the turn to be committed, but its token goes to no commit}}
+  %w3 = nv_tileas.async.pipeline.producer_write %t3, %i ({
+  ^bb0(%b: !nv_tileas.buffer<4x8xf32, shared>):
+    nv_tileas.async.pipeline.yield
+  }) : !pt, !it -> !pt
+  %t4 = nv_tileas.async.pipeline.producer_acquire %p, %i : !pipe, !it -> !pt
+  scf.if %both {
+    %w4 = nv_tileas.async.pipeline.producer_write %t4, %i ({
+    ^bb0(%b: !nv_tileas.buffer<4x8xf32, shared>):
+      nv_tileas.copy %x, %b : tile<4x8xf32>, !buf
+      nv_tileas.async.pipeline.yield
+    }) : !pt, !it -> !pt
+    nv_tileas.async.pipeline.producer_commit %w4 : !pt
+  } else {
+    %w5 = nv_tileas.async.pipeline.producer_write %t4, %i ({
+    ^bb0(%b: !nv_tileas.buffer<4x8xf32, shared>):
+      nv_tileas.async.pipeline.yield
+    }) : !pt, !it -> !pt
+    nv_tileas.async.pipeline.producer_commit %w5 : !pt
+  }
+  nv_tileaa.return
+}
+
+nv_tileaa.func @a_stage_is_read_before_it_is_released(%n: index, %one: index) {
+  %p = nv_tileas.async.pipeline.create_pipeline : !pipe
+  %i = nv_tileas.async.pipeline.create_iterator %p : !pipe -> !it
+  %c = nv_tileas.async.pipeline.consumer_wait %p, %i : !pipe, !it -> !ct
+  // expected-error @+1 {{'nv_tileas.async.pipeline.consumer_release' op expects the token of a stage that was read, but it was only waited for}}
+  nv_tileas.async.pipeline.consumer_release %c : !ct
+  %first = nv_tileas.async.pipeline.consumer_wait %p, %i : !pipe, !it -> !ct
+  %read = nv_tileas.async.pipeline.consumer_read %first, %i ({
+  ^bb0(%b: !nv_tileas.buffer<4x8xf32, shared>):
+    nv_tileas.async.pipeline.yield
+  }) : !ct, !it -> !ct
+  %last = scf.for %k = %n to %n step %one iter_args(%before = %read) -> (!ct) {
+    nv_tileas.async.pipeline.consumer_release %before : !ct
+    %d = nv_tileas.async.pipeline.consumer_wait %p, %i : !pipe, !it -> !ct
+    %e = nv_tileas.async.pipeline.consumer_read %d, %i ({
+    ^bb0(%b: !nv_tileas.buffer<4x8xf32, shared>):
+      nv_tileas.async.pipeline.yield
+    }) : !ct, !it -> !ct
+    scf.yield %e : !ct
+  }
+  nv_tileas.async.pipeline.consumer_release %last : !ct
+  %none = nv_tileas.async.pipeline.create_pipeline : !nv_tileas.pipeline<2, ()>
+  %j = nv_tileas.async.pipeline.create_iterator %none
+    : !nv_tileas.pipeline<2, ()> -> !nv_tileas.pipeline_iterator<!nv_tileas.pipeline<2, ()>>
+  %f = nv_tileas.async.pipeline.consumer_wait %none, %j
+    : !nv_tileas.pipeline<2, ()>, !nv_tileas.pipeline_iterator<!nv_tileas.pipeline<2, ()>> -> !nv_tileas.consumer_token<()>
+  nv_tileas.async.pipeline.consumer_release %f : !nv_tileas.consumer_token<()>
+  nv_tileaa.return
+}
+
 nv_tileaa.func @a_stage_is_written_through_its_iterator(%x: tile<4x8xf32>) {
   %p = nv_tileas.async.pipeline.create_pipeline : !pipe
   %q = nv_tileas.async.pipeline.create_pipeline : !pipe
