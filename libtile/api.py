@@ -135,9 +135,9 @@ def compile(
     that module. `verify` tells whether to verify the module itself. `pipeline` is the text of the passes to run in
     place of those of `opt_level`, as `tileiras --print-pipeline` prints it.
     `schedule` is "serial" (nothing is copied ahead of loops), "pipelined" (by the warps that compute) or "specialized"
-    (by a producer agent, on targets with TMA and wgmma, for the loops with a product that can be parted; a remark says
-    why others are not), or empty for the level's own. `libraries` are the bytes of LLVM bitcode for NVPTX, whose
-    functions `nv_tileaa.extern_elementwise` calls; libdevice is always there.
+    (by a producer agent, for the loops with a product that can be parted; a remark says why others are not), or empty
+    for the level's own, which has producers on targets with TMA. `libraries` are the bytes of LLVM bitcode for NVPTX,
+    whose functions `nv_tileaa.extern_elementwise` calls; libdevice is always there.
 
     The result has `cubin`, `ptx`, `llvm_ir`, `remarks`, and `kernels["name"]`: params, block_dim, cluster, smem,
     registers. Raises DiagnosticError for a module that breaks a rule of the dialect, OptionsError, UnknownTargetError,

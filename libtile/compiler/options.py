@@ -101,17 +101,6 @@ class Options:
                 raise OptionsError(f"there is no {what} {value!r}: use one of {', '.join(filter(None, values))}")
         if self.schedule and self.pipeline:
             raise OptionsError("a schedule is one of the level's passes, which a pipeline of your own replaces")
-        if self.schedule == "specialized" and self.gpu_name and (lacking := self._lacking("tma")):
-            raise OptionsError(
-                f"the schedule 'specialized' needs {' and '.join(lacking)}, which {self.gpu_name} does not have"
-            )
-
-    def _lacking(self, *features: str) -> list[str]:
-        """Those of some features that the target has not."""
-        from libtile.targets import target
-
-        gpu = target(self.gpu_name)
-        return [name for name in features if not gpu.has(name)]
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,12 @@ def has_agents(gpu: Target) -> bool:
     return gpu.has("tma")
 
 
+def feeds_by_threads(gpu: Target) -> bool:
+    """Whether warps of a producer can copy what products of registers read: with cp.async, whose copies arrive at
+    barrier objects, where nothing copies whole tiles."""
+    return gpu.has("mbarrier") and gpu.has("cp_async") and not gpu.has("tma")
+
+
 def agent_of(op: Operation) -> tuple[AgentSwitchOp | ExecuteOp | None, int]:
     """The op by which agents part, and the number of the one that runs an op; (None, 0) outside of agents."""
     region = op.parent_region()

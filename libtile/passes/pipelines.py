@@ -105,22 +105,29 @@ def pipeline_text(level: str, steps: tuple[tuple[str, str], ...]) -> str:
     return ", ".join(step for step, levels in steps if level in levels)
 
 
+def _with_agents(specialize: str) -> dict[str, str]:
+    """What a schedule with agents has in place of which step, with the pass that makes these."""
+    return {
+        "if-to-select": "if-to-select, loop-unsplit, loop-unguard",
+        "convert-tileaa-to-tileas": "convert-tileaa-to-tileas{for-agents=true}",
+        "tileas-generate-schedule": f"{specialize}, tileas-legalize-tmem-copy, tileas-select-tma-stores, "
+        "lower-tma-load-store-to-async, tileas-generate-schedule",
+    }
+
+
 _INSTEAD: dict[str, dict[str, str]] = {
     "serial": {"tileas-generate-schedule": "", "tileas-materialize-schedule": ""},
     "pipelined": {},
-    "specialized": {
-        "if-to-select": "if-to-select, loop-unsplit, loop-unguard",
-        "convert-tileaa-to-tileas": "convert-tileaa-to-tileas{for-agents=true}",
-        "tileas-generate-schedule": "tileas-specialize, tileas-legalize-tmem-copy, tileas-select-tma-stores, "
-        "lower-tma-load-store-to-async, tileas-generate-schedule",
-    },
+    "specialized": _with_agents("tileas-specialize{by-threads=true}"),
 }
 """What each schedule has in place of which step."""
 SCHEDULES = tuple(_INSTEAD)
 """How loops overlap with the copies of their tiles: not at all, by the warps that compute, or by a producer agent where
 a loop with a product can be parted (and by the warps that compute elsewhere)."""
 DEFAULT_SCHEDULES = {"0": "pipelined", "1": "pipelined", "2": "specialized", "3": "specialized"}
-"""The schedule of each level. `specialized` changes nothing on targets without TMA."""
+"""The schedule of each level. As such, `specialized` changes nothing on targets without TMA: there it has to be asked
+for."""
+_BY_LEVEL = _INSTEAD | {"specialized": _with_agents("tileas-specialize")}
 
 
 def schedule_at(level: int, asked: str = "") -> str:
@@ -130,7 +137,7 @@ def schedule_at(level: int, asked: str = "") -> str:
 
 def compile_pipeline(level: int, schedule: str = "") -> str:
     """What a compilation runs at a level, with a schedule of `SCHEDULES`, or without one with the level's."""
-    instead = _INSTEAD[schedule_at(level, schedule)]
+    instead = _INSTEAD[schedule] if schedule else _BY_LEVEL[schedule_at(level)]
     steps = (instead.get(step, step) for step, levels in STEPS if str(level) in levels)
     return ", ".join(filter(None, steps))
 

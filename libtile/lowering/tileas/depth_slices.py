@@ -40,6 +40,8 @@ class Slices:
 
     product: DotOp | ScaledDotOp
     paths: tuple[list[Operation] | None, list[Operation] | None]
+    rounded: bool = True
+    """Whether who copies f32 rounds it to tf32, where it is on its way; slices are rounded otherwise."""
 
     @property
     def depth(self) -> int:
@@ -84,6 +86,10 @@ class Slices:
             result = at.value(made, product.location)
         return result
 
+    def _is_remade(self, op: Operation) -> bool:
+        """Whether an op on an operand's way is there for each slice."""
+        return not isinstance(op, ConvertLayoutOp) and not (self.rounded and isinstance(op, FpToFpOp))
+
     def erase(self) -> None:
         """Drop the product, whose result nobody uses any more, and what brought its operands from loads."""
         erase(self.product)
@@ -115,17 +121,19 @@ class Slices:
         if path is None:
             type_ = _tile(value, shape, layout)
             return at.value(ExtractSliceOp.make(value, (), results=[type_], offsets=_corner(rank, dim, first)))
-        renaming, types = _renaming(path), []
-        for op in renaming:
-            types.append(_tile(value, shape, layout))
+        remade, types = [op for op in path if self._is_remade(op)], []
+        given = value
+        for op in remade:
+            types.append(_tile(given, shape, layout))
+            given = source_of(op) if isinstance(op, FpToFpOp) else given
             shape, layout, dim = _source(op, shape, layout, dim)
         loaded = _source_of(value, path)
         made = at.value(
             CopyOp.make(
-                buffers[loaded], results=[_tile(value, shape, layout)], offsets=_corner(len(shape), dim, first - start)
+                buffers[loaded], results=[_tile(given, shape, layout)], offsets=_corner(len(shape), dim, first - start)
             )
         )
-        for op, type_ in zip(reversed(renaming), reversed(types)):
+        for op, type_ in zip(reversed(remade), reversed(types)):
             again = type(op).create(operands=[made], result_types=[type_], properties=dict(op.properties))
             made = at.value(again, op.location)
         return made
@@ -136,11 +144,12 @@ def _factors_of(product: DotOp | ScaledDotOp) -> tuple[SSAValue, ...]:
     return tuple(factor for factor in (product.sfa, product.sfb) if factor is not None)
 
 
-def slices_of(product: Operation, loaded: Sequence[SSAValue]) -> Slices | None:
-    """How a product is cut whose operands are these loaded tiles, as they are; None where it is not."""
+def slices_of(product: Operation, loaded: Sequence[SSAValue], *, rounded: bool = True) -> Slices | None:
+    """How a product is cut whose operands are these loaded tiles, as they are, or `rounded` to tf32 by who copies them;
+    None where it is not."""
     if not isinstance(product, DotOp | ScaledDotOp) or product.atom.kind not in _KINDS[type(product)]:
         return None
-    found = Slices(product, (_path(product.a, loaded), _path(product.b, loaded)))
+    found = Slices(product, (_path(product.a, loaded), _path(product.b, loaded)), rounded)
     paths = [(path, value) for path, value in zip(found.paths, (product.a, product.b)) if path is not None]
     reached = [_source_of(value, path) for path, value in paths]
     if set(reached) != set(loaded) or len(reached) != len(loaded) or shape_of(product.a.type)[-1] <= found.depth:
@@ -205,6 +214,8 @@ def _source(
     """The shape and the layout of a part of an op's operand that becomes one of its result, and where the dimension is
     along which the part is one."""
     whole = shape_of(source_of(op).type)
+    if isinstance(op, FpToFpOp):
+        return tuple(shape), layout, dim
     if isinstance(op, PermuteOp):
         order = integers_of(op.permutation)
         inverse = layouts.inverse_permutation(order)

@@ -13,11 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import reduce
+from math import prod
 from operator import or_
 
 from xdsl.dialects.builtin import TensorType, UnitAttr
 from xdsl.ir import Block, Operation, Region, SSAValue
 
+from libtile.codegen.memory import MAX_ACCESS_BYTES
 from libtile.dialects import scf
 from libtile.dialects.arith import DIVISIONS
 from libtile.dialects.nv_tileaa.functions import FuncOp
@@ -27,12 +29,13 @@ from libtile.dialects.nv_tileas.memory import TiledLoadOp
 from libtile.dialects.nv_tileas.pipeline import AgentSwitchOp, CreatePipelineOp, PipelineYieldOp
 from libtile.dialects.nv_tileas.products import ScaledDotOp
 from libtile.ir.places import walk
+from libtile.ir.tile_form import element_of, shape_of
 from libtile.layouts import REGISTER
 from libtile.layouts.shared_access import PIECE_BYTES
 from libtile.lowering.tileas import nests, staging
 from libtile.lowering.tileas.ahead import loads_a_number
 from libtile.lowering.tileas.cleanup import drop_unused, is_pure
-from libtile.lowering.tileas.consumers import PRODUCER_WARPS, consumer_registers
+from libtile.lowering.tileas.consumers import PRODUCER_WARPS, REGISTER_STEP, consumer_registers
 from libtile.lowering.tileas.fed_loops import PRODUCTS, FedLoop, Places, Stages, Values, conversions, ends, name
 from libtile.lowering.tileas.free_stages import DRAINED
 from libtile.lowering.tileas.materialize import Inserter, array_of, carry_more
@@ -45,7 +48,7 @@ from libtile.lowering.tileas.schedule import (
     stages_wanted,
 )
 from libtile.lowering.tileas.shared_memory import Exchanges, block_bytes, rings_bytes
-from libtile.lowering.tileas.tma_operands import Unfit
+from libtile.lowering.tileas.tma_operands import TmaOperand, Unfit
 from libtile.lowering.to_tileas.accesses import element_bytes
 from libtile.lowering.to_tileas.types import layout_of
 from libtile.targets import Target
@@ -57,6 +60,12 @@ BUDGETS = {8: (240, 24)}
 """Registers of a consumer's and a producer's thread, by the number of consumer warps, where they share unequally."""
 LONE_PRODUCER = 1
 """Warps of a producer that gives no registers away."""
+COPIERS = (1, 2, 4)
+"""Warps of a producer that copies with cp.async."""
+MOST_COPIES = 16
+"""Of a thread of them, in a step of a loop."""
+QUARTERS = 4
+"""Of a multiprocessor, each with a quarter of the registers."""
 OTHER_REGISTERS = 64
 """Of a thread, beside the tiles that live through an iteration: fragments that are read, and addresses."""
 ENOUGH_STAGES = 2
@@ -74,7 +83,7 @@ class FedKernel:
         spec = function.kernel_spec
         assert spec is not None
         self.function, self.gpu, self.spec = function, gpu, spec
-        if spec.num_warps not in WARPS:
+        if gpu.has("tma") and spec.num_warps not in WARPS:
             raise Unfit(f"{spec.num_warps} warps are not {' or '.join(map(str, WARPS))}")
         wanted = [
             op for op in walk(function)
@@ -82,7 +91,8 @@ class FedKernel:
         ]  # fmt: skip
         loads = self._loads(wanted)
         self.outer = self._outer([*loads])
-        self.loops = [FedLoop(function, gpu, loop, self.outer, found) for loop, found in loads.items()]
+        self.copiers = 0 if gpu.has("tma") else _copiers(loads.values(), gpu)
+        self.loops = [FedLoop(function, gpu, loop, self.outer, found, self.copiers) for loop, found in loads.items()]
         fewest = 1 if len(self.loops) > 1 else 2
         if any(loop.turns is not None and loop.turns < fewest for loop in self.loops):
             raise Unfit("its loop has fewer than two turns" if fewest > 1 else "one of its loops has no turn")
@@ -92,19 +102,20 @@ class FedKernel:
 
     # -- what fits --------------------------------------------------------------------------------------------------
 
-    @staticmethod
-    def _loads(loads: Sequence[Load]) -> dict[scf.ForOp, list[TiledLoadOp]]:
+    def _loads(self, loads: Sequence[Load]) -> dict[scf.ForOp, list[Load]]:
         """The loads that are worth to run ahead of loops, by these."""
-        found: dict[scf.ForOp, list[TiledLoadOp]] = {}
+        found: dict[scf.ForOp, list[Load]] = {}
         for load in loads:
             loop = load.parent_op()
-            if not isinstance(load, TiledLoadOp):
+            if not isinstance(load, TiledLoadOp) and self.gpu.has("tma"):
                 raise Unfit(name(load) + "is not loaded by a view")
             if not isinstance(loop, scf.ForOp):
                 raise Unfit(name(load) + "is loaded under a condition, or in a loop that does not count")
             found.setdefault(loop, []).append(load)
         if not found:
-            raise Unfit("no operand is loaded by a view in a loop")
+            raise Unfit(
+                "no operand is loaded by a view in a loop" if self.gpu.has("tma") else "no operand is loaded in a loop"
+            )
         return found
 
     def _outer(self, loops: Sequence[scf.ForOp]) -> scf.ForOp | None:
@@ -175,13 +186,35 @@ class FedKernel:
 
     def _budget(self) -> tuple[int, int] | None:
         """Registers of a thread of each agent where they do not share alike. Unfit where that is too many."""
+        given = self._given_registers(self.copiers or LONE_PRODUCER)
+        if not self.gpu.has("setmaxnreg"):
+            taken = max(map(self._of_products, self.loops))
+            if taken > given:
+                raise Unfit(f"a thread has {given} registers beside warps that copy, and its products take {taken}")
+            return None
         budget, wanted = BUDGETS.get(self.spec.num_warps), max(map(self._registers, self.loops))
-        threads = (self.spec.num_warps + LONE_PRODUCER + 3) // 4 * 4 * self.gpu.warp_size
-        blocks = self.spec.occupancy or 1
-        if budget is None or wanted <= self.gpu.registers_per_sm // blocks // threads:
+        if budget is None or wanted <= given:
             return None
         consumer_registers(self.spec, self.gpu, budget)
         return budget
+
+    def _given_registers(self, more: int) -> int:
+        """Registers of a thread that all warps of the kernel have alike, with so many beside the workers: each quarter
+        of a multiprocessor has those of its own warps."""
+        warps = (self.spec.num_warps + more + QUARTERS - 1) // QUARTERS * QUARTERS
+        each = self.gpu.registers_per_sm // (self.spec.occupancy or 1) // (warps * self.gpu.warp_size)
+        return min(each // REGISTER_STEP * REGISTER_STEP, self.gpu.registers_per_thread)
+
+    def _of_products(self, loop: FedLoop) -> int:
+        """Registers of a thread for tiles that a loop has at the same time: those that it carries, that its products
+        read from before it, and that they make."""
+        held: dict[SSAValue, None] = dict.fromkeys(loop.body.args)
+        for op in walk(loop.body):
+            if isinstance(op, PRODUCTS):
+                held.update(dict.fromkeys(v for v in (op.a, op.b) if self._is_before(v)))
+                if not any(use.operation is loop.body.last_op for use in op.result.uses):  # else it is carried
+                    held[op.result] = None
+        return sum(map(_registers, held))
 
     def _registers(self, loop: FedLoop) -> int:
         """Of a thread, about, in an iteration: for what the loop carries, for what it takes from before it, for the
@@ -250,7 +283,7 @@ class FedKernel:
     def _stages_beside(self, outer: scf.ForOp, pipelines: Sequence[Stages], limit: int, most: int) -> int:
         """Stages that there is room for beside what a loop over tiles stores or exchanges, which never drains them;
         0 where there are too few."""
-        kept = staging.kept_beside(self.function, outer.body.block, self._gone, MAX_BOX)
+        kept = [] if self.copiers else staging.kept_beside(self.function, outer.body.block, self._gone, MAX_BOX)
         exchanges = Exchanges(self.function, self._gone)
         kept += [exchanges.bytes(self._loaded, (), PIECE_BYTES // n) for n in (1, 2, 4, 8, 16)]
         found = (self._stages_in(pipelines, limit - n, most) for n in kept)
@@ -289,7 +322,8 @@ class FedKernel:
             op.detach()
             block.insert_op_before(op, start)
         at = Inserter(block, start, first.location)
-        descriptors = [t.descriptor(at, n) for n, t in enumerate(t for loop in self.loops for t in loop.tiles)]
+        tiles = [t for loop in self.loops for t in loop.tiles]
+        descriptors = [t.descriptor(at, n) for n, t in enumerate(tiles) if isinstance(t, TmaOperand)]
         for stages in self.pipelines:
             made = CreatePipelineOp.make(results=[stages.staged(stages.stages)], alignment=ALIGNMENT)
             if self.outer is None:
@@ -297,12 +331,12 @@ class FedKernel:
             stages.pipe = at.value(made)
         consumer, producer = Block(), Block()
         self._produce(Inserter(producer, None, first.location), descriptors)
-        warps = self.spec.num_warps, LONE_PRODUCER if self.budget is None else PRODUCER_WARPS
+        warps = self.spec.num_warps, self.copiers or (LONE_PRODUCER if self.budget is None else PRODUCER_WARPS)
         switch = AgentSwitchOp.make(
             regions=[Region(consumer), Region(producer)],
             agent_warps=array_of(*warps),
             agent_registers=None if self.budget is None else array_of(*self.budget),
-            agent_elected=array_of(0, 1),
+            agent_elected=None if self.copiers else array_of(0, 1),
         )
         at.add(switch)
         self._consume(Inserter(consumer, None, first.location), switch)
@@ -317,7 +351,7 @@ class FedKernel:
             for loop in self.loops:
                 own = descriptors[number : number + len(loop.tiles)]
                 loop.copies(at, number, own, places, values)
-                number += len(own)
+                number += len(loop.tiles)
             return [places[stages] for stages in self.pipelines]
 
         if self.outer is None:
@@ -332,7 +366,7 @@ class FedKernel:
         block, agents = self.function.body.block, {switch}
         agents |= {s.pipe.owner for s in self.pipelines if s.pipe is not None and isinstance(s.pipe.owner, Operation)}
         tiles = [t for loop in self.loops for t in loop.tiles]
-        agents |= {use.operation for t in tiles for use in t.memref.results[0].uses}
+        agents |= {use.operation for t in tiles if isinstance(t, TmaOperand) for use in t.memref.results[0].uses}
         places: Places = {}
         for op in list(block.ops):
             if op in self.shared or isinstance(op, ReturnOp) or op in agents:
@@ -362,6 +396,16 @@ def _is_of_factors(load: Load) -> bool:
     """Whether a tile is nothing but scale factors of products, which the warps that multiply load themselves."""
     numbers = list(ends(load.value))
     return bool(numbers) and min(numbers) > ACCUMULATOR
+
+
+def _copiers(loads: Iterable[Sequence[Load]], gpu: Target) -> int:
+    """How many warps copy the tiles of loops: as few as have not too many copies each in a step."""
+    sizes = [
+        sum(prod(shape_of(load.value.type)) * element_bytes(element_of(load.value.type)) for load in held)
+        for held in loads
+    ]
+    copies = max(sizes) // MAX_ACCESS_BYTES // gpu.warp_size
+    return next((n for n in COPIERS if copies <= n * MOST_COPIES), COPIERS[-1])
 
 
 def _is_repeated(op: Operation) -> bool:

@@ -9,7 +9,8 @@ for them changes:
       the kernel's warps   what is before the loop, the loop, and what is behind it; where it loaded the tiles of a
                            product, it waits for a stage and reads them from there (by ldmatrix, where that fits), and
                            releases the stage behind the product
-      producer             one thread goes through the loop again, and copies the tiles of each step by TMA
+      producer             one thread goes through the loop again, and copies the tiles of each step by TMA; without
+                           TMA, warps that copy with cp.async (`thread_tiles`)
 
 Tiles that one product is the first to use share the stages of a pipeline. Where too few stages of whole tiles fit, a
 product that is cut along k (`depth_slices`) takes its step's tiles in parts, each from a stage of its own.
@@ -26,6 +27,7 @@ from libtile.dialects import scf
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileaa.tokens import CreateMemTokenOp
+from libtile.dialects.nv_tileaa.types import MemTokenType
 from libtile.dialects.nv_tileas.memory import TiledLoadOp
 from libtile.dialects.nv_tileas.pipeline import (
     ConsumerReadOp,
@@ -52,7 +54,7 @@ from libtile.ir.tile_form import element_of, erase
 from libtile.layouts import WARP, LinearLayout
 from libtile.layouts.parts import part_layout
 from libtile.lowering.tileas import nests
-from libtile.lowering.tileas.ahead import computed_ahead
+from libtile.lowering.tileas.ahead import is_inside, values_ahead
 from libtile.lowering.tileas.cleanup import is_pure
 from libtile.lowering.tileas.counted_loops import known_trips
 from libtile.lowering.tileas.depth_slices import Slices, slices_of
@@ -62,6 +64,7 @@ from libtile.lowering.tileas.schedule import (
     RENAMING,
     Load,
 )
+from libtile.lowering.tileas.thread_tiles import ThreadTile, given_by, thread_tile
 from libtile.lowering.tileas.tma_operands import TmaOperand, check_token, tma_tile
 from libtile.lowering.tileas.tma_tiles import Parted, Unfit
 from libtile.lowering.to_tileas.demands import source_layout
@@ -81,7 +84,7 @@ class Stages:
     """A pipeline, which loops of a kernel share whose steps have tiles of the same shapes."""
 
     types: list[Attribute]
-    loads: list[TiledLoadOp]
+    loads: list[Load]
     turns: int | None = 0
     """Of all loops that share it, if that is known: more stages have no use."""
     parts: int = 1
@@ -105,12 +108,12 @@ class Stages:
 
 @dataclass(eq=False)
 class Ring:
-    """The tiles of a loop that TMA copies to the stages of one pipeline, in one part or several."""
+    """The tiles of a loop that are copied to the stages of one pipeline, in one part or several."""
 
-    loads: list[TiledLoadOp]
+    loads: list[Load]
     slices: Slices | None
     """How their only product is cut, if it is."""
-    tiles: list[TmaOperand]
+    tiles: list[TmaOperand | ThreadTile]
     stages: Stages
     place: SSAValue | None = None
     """Where the next stage is read in a step, while that is made."""
@@ -129,31 +132,40 @@ Places = dict[Stages, SSAValue]
 
 
 class FedLoop:
-    """A loop of a kernel, in a loop over tiles or in none, that a producer feeds with the tiles of some loads. Unfit
-    where it stays as it is."""
+    """A loop of a kernel, in a loop over tiles or in none, that a producer feeds with the tiles of some loads: by TMA,
+    or by so many warps that copy. Unfit where it stays as it is."""
 
     def __init__(
-        self, function: FuncOp, gpu: Target, loop: scf.ForOp, outer: scf.ForOp | None, loads: Sequence[TiledLoadOp]
-    ):
+        self, function: FuncOp, gpu: Target, loop: scf.ForOp, outer: scf.ForOp | None, loads: Sequence[Load],
+        copiers: int = 0,
+    ):  # fmt: skip
         self.function, self.gpu, self.loop, self.outer = function, gpu, loop, outer
-        self.body = loop.body.block
+        self.body, self.copiers = loop.body.block, copiers
         self.turns = known_trips(loop)
         rings = self._by_product(loads)
-        ahead = computed_ahead(loads, self.body, loads=True)
+        self.given = [v for load in loads for v in self._given(load)]
+        ahead = values_ahead(self.given, self.body, loads=True)
         if ahead is None:
             raise Unfit("an address depends on what the loop computes")
         self.ahead = ahead
-        self.each = self._for_each_tile(loads)
+        self.each = self._for_each_tile()
         self.rings = [self._ring(held, slices, 1) for held, slices in rings]
 
     # -- what fits --------------------------------------------------------------------------------------------------
 
-    def _for_each_tile(self, loads: Sequence[TiledLoadOp]) -> Needed:
+    def _given(self, load: Load) -> Sequence[SSAValue]:
+        """What it takes to find the tile of a load."""
+        if self.copiers:
+            return given_by(name(load), load, self.body)
+        return [v for v in load.operands if not isinstance(v.type, MemTokenType)]
+
+    def _for_each_tile(self) -> Needed:
         """What a producer computes for each tile of a loop over tiles; nothing without one."""
         if self.outer is None:
             return Needed()
-        users = [*self.ahead.ops, *self.ahead.updates, *loads]
-        return nests.needed(self.outer, self.loop, users, [self.loop.iter_args[n] for n in self.ahead.carried])
+        initial = [self.loop.iter_args[n] for n in self.ahead.carried]
+        initial += [v for v in self.given if not is_inside(v, self.body)]
+        return nests.needed(self.outer, self.loop, [*self.ahead.ops, *self.ahead.updates], initial)
 
     def part(self, parts: int) -> None:
         """Have the tiles of a step in so many parts, where their product is cut and they can be."""
@@ -165,13 +177,17 @@ class FedLoop:
             except Unfit:
                 self.rings[number] = self._ring(ring.loads, slices, 1)
 
-    def _ring(self, loads: list[TiledLoadOp], slices: Slices | None, parts: int) -> Ring:
+    def _ring(self, loads: list[Load], slices: Slices | None, parts: int) -> Ring:
         tiles = [self._tile(load, slices, parts) for load in loads]
         return Ring(loads, slices, tiles, Stages([t.type for t in tiles], [], parts=parts))
 
-    def _tile(self, load: TiledLoadOp, slices: Slices | None, parts: int) -> TmaOperand:
+    def _tile(self, load: Load, slices: Slices | None, parts: int) -> TmaOperand | ThreadTile:
         what = name(load)
         parted = Parted(slices.depth_dim(load.value), parts) if slices is not None and parts > 1 else None
+        if self.copiers:
+            return thread_tile(self.gpu, what, load, self.body, self.copiers, _wanted(load.value), parted)
+        if not isinstance(load, TiledLoadOp):
+            raise Unfit(what + "is not loaded by a view")
         tile = tma_tile(self.function, what, load, parted=parted)
         check_token(load)
         if slices is not None:
@@ -189,11 +205,11 @@ class FedLoop:
                 raise Unfit(what + "would be read with bank conflicts from shared memory as TMA writes it")
         return tile
 
-    def _by_product(self, loads: Sequence[TiledLoadOp]) -> list[tuple[list[TiledLoadOp], Slices | None]]:
+    def _by_product(self, loads: Sequence[Load]) -> list[tuple[list[Load], Slices | None]]:
         """Loads by the first product that uses them, in the order of these, and how that is cut if it is the only
         one."""
         places = {op: number for number, op in enumerate(self.body.ops)}
-        found: dict[Operation, list[TiledLoadOp]] = {}
+        found: dict[Operation, list[Load]] = {}
         for load in loads:
             users = list(self._users(load.value))
             if not users:
@@ -205,7 +221,7 @@ class FedLoop:
     def _slices(self, values: Sequence[SSAValue]) -> Slices | None:
         """How the product of loaded tiles is cut; None where it is not, or there are several."""
         products = {op for value in values for op in self._users(value)}
-        return slices_of(products.pop(), values) if len(products) == 1 else None
+        return slices_of(products.pop(), values, rounded=not self.copiers) if len(products) == 1 else None
 
     def _users(self, value: SSAValue) -> Iterator[Operation]:
         """The ops of the body in which the products are that use a tile, or what it only becomes on its way there."""
@@ -233,18 +249,19 @@ class FedLoop:
         if self.outer is not None:
             work += [self.outer.lb, self.outer.ub, self.outer.step]
         for tile in self.tiles:
-            work += [*tile.memref.results, *tile.load.group("indices")]
-        return work
+            if isinstance(tile, TmaOperand):
+                work += [*tile.memref.results, *tile.load.group("indices")]
+        return work if not self.copiers else [*work, *self.given]
 
     @property
-    def tiles(self) -> list[TmaOperand]:
+    def tiles(self) -> list[TmaOperand | ThreadTile]:
         return [t for r in self.rings for t in r.tiles]
 
     # -- the new code -----------------------------------------------------------------------------------------------
 
     def copies(self, at: Inserter, first: int, descriptors: Sequence[SSAValue], places: Places, given: Values) -> None:
         """The loop again, with copies in place of everything else, from places on, which it moves on, with values for
-        some from outside of the loop. Descriptors are numbered from `first` on."""
+        some from outside of the loop. Descriptors, of tiles that have any, are numbered from `first` on."""
         loop, starts = self.loop, [places[ring.stages] for ring in self.rings]
         bounds = [given.get(v, v) for v in (loop.lb, loop.ub, loop.step)]
         carried = [given.get(v, v) for v in (loop.iter_args[n] for n in self.ahead.carried)]
@@ -262,7 +279,10 @@ class FedLoop:
                 stage = Block(arg_types=ring.types)
                 copies = Inserter(stage, None, loop.location)
                 for n, (tile, buffer) in enumerate(zip(ring.tiles, stage.args), number):
-                    tile.copy(copies, first + n, descriptors[n], buffer, values, part)
+                    if isinstance(tile, ThreadTile):
+                        tile.copy(copies, at, self.body, buffer, values, part)
+                    else:
+                        tile.copy(copies, first + n, descriptors[n], buffer, values, part)
                 copies.add(PipelineYieldOp.make())
                 written = ProducerWriteOp.make(token, reached, results=[ready, []], regions=[Region(stage)])
                 inner.add(ProducerCommitOp.make(inner.value(written)))

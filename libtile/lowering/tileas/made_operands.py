@@ -112,7 +112,7 @@ def made_operand(
         raise Unfit(what + "is not computed in the loop")
     if len(shape) != 2:
         raise Unfit(what + "is no matrix")
-    found = _Traced(what, body)
+    found = Traced(what, body)
     found.follow(value)
     if not found.loads:
         raise Unfit(what + "is computed of no tile that is loaded in each step")
@@ -177,7 +177,7 @@ def _read_by(gpu: Target, atom: MmaAtom, side: str, type_: BufferType) -> object
     return wgmma.shared_operand(matrix_of(type_.layout.layout), side, share, size, can_transpose(gpu, atom))
 
 
-class _Traced:
+class Traced:
     """What a tile comes from: `ops` and `loads` of a loop's body, and what these, and ops in front of the loop, are
     `given` that is no tile."""
 

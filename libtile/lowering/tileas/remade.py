@@ -26,7 +26,7 @@ from libtile.dialects.nv_tileaa.types import TiledViewType
 from libtile.dialects.nv_tileas.layout import LayoutAttr
 from libtile.dialects.nv_tileas.memory import LoadOp, TiledLoadOp
 from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp, CopyOp
-from libtile.ir.tile_form import element_of, shape_of
+from libtile.ir.tile_form import element_of, erase, shape_of
 from libtile.layouts import LinearLayout
 from libtile.lowering.tileas.materialize import Inserter, start_copy
 from libtile.lowering.tileas.result_parts import Part, mark_outside, narrow_view, properties_of_part, source_parts
@@ -122,10 +122,13 @@ class Remade:
             found = self._made[key] = self._tile(*key)
         return found
 
-    def copy(self, load: Load, layout: LinearLayout, buffer: SSAValue, *, cut: bool) -> None:
-        """Start copies of what a load gives to a buffer, in a layout; the tensor's end may `cut` one of them."""
-        given = {source[0]: self.tile(*source) for source in sources(load, layout, whole(load.value))}
-        start_copy(self.at, load, self.values | given, buffer, layout, cut=cut)
+    def copy(self, load: Load, layout: LinearLayout, buffer: SSAValue, *, cut: bool, part: Part | None = None) -> None:
+        """Start copies of what a load gives, or of a part of it, to a buffer, in a layout; the tensor's end may `cut`
+        one of them."""
+        made = self._tile(load.value, layout, part or whole(load.value)).owner
+        assert isinstance(made, TiledLoadOp | LoadOp)
+        start_copy(Inserter(self.at.block, self.at.before, load.location), made, {}, buffer, layout, cut=cut)
+        erase(made)
 
     def _tile(self, value: SSAValue, layout: LinearLayout, part: Part) -> SSAValue:
         op, type_ = value.owner, TensorType(element_of(value.type), part.shape, LayoutAttr(layout))

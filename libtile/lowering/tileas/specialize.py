@@ -26,7 +26,7 @@ from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileas.products import DotOp, ScaledDotOp
 from libtile.ir.classes import is_subclass
 from libtile.ir.places import walk
-from libtile.lowering.agents import has_agents
+from libtile.lowering.agents import feeds_by_threads, has_agents
 from libtile.support.records import dataclass
 from libtile.targets import Target, target
 
@@ -36,18 +36,20 @@ MAX_STAGES = 8
 
 @dataclass(frozen=True)
 class SpecializePass(ModulePass):
-    """Part kernels with a product in a loop into a producer that copies by TMA and consumers that multiply by wgmma."""
+    """Part kernels with a product in a loop into a producer that copies and consumers that multiply."""
 
     name = "tileas-specialize"
     num_stages: int = MAX_STAGES
     take_turns: bool = True
     """Two warpgroups issue the products of a chain one after the other."""
+    by_threads: bool = False
+    """Where a target has no TMA, a producer's threads copy with cp.async; kernels stay as they are there otherwise."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for inner in op.body.block.ops:
             if isinstance(inner, FuncOp) and inner.kernel_spec is not None and inner.kernel_spec.target is not None:
                 gpu = target(inner.kernel_spec.target)
-                if has_agents(gpu):
+                if has_agents(gpu) or (self.by_threads and feeds_by_threads(gpu)):
                     specialize(inner, gpu, self.num_stages, self.take_turns)
 
 
