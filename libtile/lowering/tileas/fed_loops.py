@@ -58,8 +58,10 @@ from libtile.lowering.tileas.ahead import is_inside, values_ahead
 from libtile.lowering.tileas.cleanup import is_pure
 from libtile.lowering.tileas.counted_loops import known_trips
 from libtile.lowering.tileas.depth_slices import Slices, slices_of
+from libtile.lowering.tileas.made_operands import carried_from
 from libtile.lowering.tileas.materialize import Inserter, carry_more, read_types, take_over
 from libtile.lowering.tileas.nests import Needed
+from libtile.lowering.tileas.remade import Carried, Remade, whole
 from libtile.lowering.tileas.schedule import (
     RENAMING,
     Load,
@@ -254,6 +256,12 @@ class FedLoop:
         return work if not self.copiers else [*work, *self.given]
 
     @property
+    def _carried_tiles(self) -> list[tuple[SSAValue, LinearLayout]]:
+        """The tiles that a producer's threads carry through the loop, and their layouts."""
+        found = (carried for tile in self.tiles if isinstance(tile, ThreadTile) for carried in tile.carried)
+        return list(dict.fromkeys(found))
+
+    @property
     def tiles(self) -> list[TmaOperand | ThreadTile]:
         return [t for r in self.rings for t in r.tiles]
 
@@ -265,10 +273,14 @@ class FedLoop:
         loop, starts = self.loop, [places[ring.stages] for ring in self.rings]
         bounds = [given.get(v, v) for v in (loop.lb, loop.ub, loop.step)]
         carried = [given.get(v, v) for v in (loop.iter_args[n] for n in self.ahead.carried)]
-        body = Block(arg_types=[self.body.args[0].type, *(v.type for v in (*starts, *carried))])
+        tiles = self._carried_tiles
+        before = Remade(self.body, at, at, {}, dict(given))
+        first_tiles = [before.tile(carried_from(tile)[0], layout, whole(tile)) for tile, layout in tiles]
+        body = Block(arg_types=[self.body.args[0].type, *(v.type for v in (*starts, *carried, *first_tiles))])
         inner = Inserter(body, None, loop.location)
         values: Values = {**given, self.body.args[0]: body.args[0]}
         values |= {self.body.args[1 + n]: a for n, a in zip(self.ahead.carried, body.args[1 + len(starts) :])}
+        own: Carried = dict(zip(tiles, body.args[1 + len(starts) + len(carried) :]))
         inner.clone(self.ahead.ops, values)
         number, following = 0, list[SSAValue]()
         for ring, place in zip(self.rings, body.args[1:]):
@@ -280,7 +292,7 @@ class FedLoop:
                 copies = Inserter(stage, None, loop.location)
                 for n, (tile, buffer) in enumerate(zip(ring.tiles, stage.args), number):
                     if isinstance(tile, ThreadTile):
-                        tile.copy(copies, at, self.body, buffer, values, part)
+                        tile.copy(copies, at, self.body, buffer, values, own, part)
                     else:
                         tile.copy(copies, first + n, descriptors[n], buffer, values, part)
                 copies.add(PipelineYieldOp.make())
@@ -293,8 +305,10 @@ class FedLoop:
         last = self.body.last_op
         assert last is not None
         ends = [values.get(last.operands[n], last.operands[n]) for n in self.ahead.carried]
+        behind = Remade(self.body, inner, at, {}, values, own)
+        ends += [behind.tile(carried_from(tile)[1], layout, whole(tile)) for tile, layout in tiles]
         inner.add(scf.YieldOp(*following, *ends))
-        made = scf.ForOp(bounds[0], bounds[1], bounds[2], [*starts, *carried], body)
+        made = scf.ForOp(bounds[0], bounds[1], bounds[2], [*starts, *carried, *first_tiles], body)
         made.attributes.update(loop.attributes)
         at.add(made)
         places.update(zip([ring.stages for ring in self.rings], made.results))

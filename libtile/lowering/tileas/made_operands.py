@@ -21,10 +21,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from math import prod
 
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from libtile.atoms import tcgen05, wgmma
 from libtile.atoms.cp_async import operand_shared_layout
+from libtile.dialects import scf
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileaa.pointers import BlockTileOp
@@ -179,10 +180,10 @@ def _read_by(gpu: Target, atom: MmaAtom, side: str, type_: BufferType) -> object
 
 class Traced:
     """What a tile comes from: `ops` and `loads` of a loop's body, and what these, and ops in front of the loop, are
-    `given` that is no tile."""
+    `given` that is no tile. Who `carries` tiles through the loop may take some that the loop carries."""
 
-    def __init__(self, what: str, body: Block):
-        self.what, self.body = what, body
+    def __init__(self, what: str, body: Block, *, carries: bool = False):
+        self.what, self.body, self.carries = what, body, carries
         self.ops: set[Operation] = set()
         self.loads: list[Load] = []
         self.given: list[SSAValue] = []
@@ -198,7 +199,11 @@ class Traced:
             return
         op = value.owner
         if not isinstance(op, Operation):
-            raise Unfit(self.what + "is computed of a tile that a loop carries")
+            if not self.carries or op is not self.body:
+                raise Unfit(self.what + "is computed of a tile that a loop carries")
+            for given in carried_from(value):
+                self.follow(given)
+            return
         if op.parent is self.body:
             self.ops.add(op)
         if isinstance(op, TiledLoadOp | LoadOp):
@@ -216,6 +221,14 @@ class Traced:
         used = op.result_token is not None and op.result_token.first_use is not None
         if used or op.semantic != "weak" or not all(isinstance(t.owner, CreateMemTokenOp) for t in op.group("token")):
             raise Unfit(self.what + "is computed of a tile in front of the loop whose load is in order with others")
+
+
+def carried_from(value: SSAValue) -> tuple[SSAValue, SSAValue]:
+    """What a value that a loop carries begins with, and what the next iteration has."""
+    assert isinstance(value, BlockArgument)
+    loop, last = value.block.parent_op(), value.block.last_op
+    assert isinstance(loop, scf.ForOp) and last is not None and value.index > 0
+    return loop.iter_args[value.index - 1], last.operands[value.index - 1]
 
 
 def _can_be_remade(op: Operation) -> bool:

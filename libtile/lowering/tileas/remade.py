@@ -39,6 +39,8 @@ from libtile.lowering.to_tileas.types import tile_shape
 
 Renaming = (ViewOp, ExpandDimsOp, PermuteOp)
 Values = dict[SSAValue, SSAValue]
+Carried = dict[tuple[SSAValue, LinearLayout], SSAValue]
+"""What stands for tiles that a loop carries, by their layouts."""
 
 
 def without_conversions(value: SSAValue) -> SSAValue:
@@ -111,8 +113,12 @@ def _goes_in_parts(view: SSAValue) -> bool:
 class Remade:
     """Tiles again, in other layouts, by ops of a loop's body that are cloned in a step, and others in front of it."""
 
-    def __init__(self, body: Block, at: Inserter, front: Inserter, buffers: dict[Operation, SSAValue], values: Values):
+    def __init__(
+        self, body: Block, at: Inserter, front: Inserter, buffers: dict[Operation, SSAValue], values: Values,
+        carried: Carried | None = None,
+    ):  # fmt: skip
         self.body, self.at, self.front, self.buffers, self.values = body, at, front, buffers, values
+        self.carried = carried or {}
         self._made: dict[Source, SSAValue] = {}
 
     def tile(self, value: SSAValue, layout: LinearLayout, part: Part) -> SSAValue:
@@ -131,6 +137,8 @@ class Remade:
         erase(made)
 
     def _tile(self, value: SSAValue, layout: LinearLayout, part: Part) -> SSAValue:
+        if (there := self.carried.get((value, layout))) is not None:
+            return there
         op, type_ = value.owner, TensorType(element_of(value.type), part.shape, LayoutAttr(layout))
         assert isinstance(op, Operation)
         at = self.at if op.parent is self.body else self.front

@@ -27,9 +27,9 @@ from libtile.ir.tile_form import shape_of
 from libtile.layouts import LinearLayout
 from libtile.layouts.parts import part_layout
 from libtile.lowering.tileas.ahead import is_unordered
-from libtile.lowering.tileas.made_operands import Traced
+from libtile.lowering.tileas.made_operands import Traced, carried_from
 from libtile.lowering.tileas.materialize import Inserter
-from libtile.lowering.tileas.remade import Remade, Source, Values, sources, sparse_dim
+from libtile.lowering.tileas.remade import Carried, Remade, Source, Values, sources, sparse_dim, whole
 from libtile.lowering.tileas.result_parts import Part
 from libtile.lowering.tileas.schedule import Load, fastest_dim, not_copied, not_handed_on
 from libtile.lowering.tileas.tma_tiles import Parted, Unfit
@@ -57,26 +57,31 @@ class ThreadTile:
     """Numbers, views and pointers that it takes to find the tile."""
     parted: int | None = None
     """The dimension along which it is copied in parts, one behind the other."""
+    carried: tuple[tuple[SSAValue, LinearLayout], ...] = ()
+    """Tiles among what its place comes from that the loop carries, and the layouts in which the producer has them."""
 
     @property
     def load(self) -> Load:
         return self.access
 
-    def copy(self, at: Inserter, front: Inserter, body: Block, buffer: SSAValue, values: Values, number: int) -> None:
-        """Start the copies of a part of the tile in a step of the loop with a body, with values for some of it; what
-        comes from before the loop stands in `front`."""
+    def copy(
+        self, at: Inserter, front: Inserter, body: Block, buffer: SSAValue, values: Values, carried: Carried,
+        number: int,
+    ) -> None:  # fmt: skip
+        """Start the copies of a part of the tile in a step of the loop with a body, with values for some of it, and for
+        tiles that it carries; what comes from before the loop stands in `front`."""
         known = dict(values)
         for token in self.access.group("token"):  # a new one, as it is in order with nothing
             known[token] = at.value(CreateMemTokenOp.make(results=[token.type]))
         first = tuple(number * n if d == self.parted else 0 for d, n in enumerate(self.type.shape))
         part = Part(first, self.type.shape)
-        Remade(body, at, front, {}, known).copy(self.access, self.layout, buffer, cut=self.cut, part=part)
+        Remade(body, at, front, {}, known, carried).copy(self.access, self.layout, buffer, cut=self.cut, part=part)
 
 
 def given_by(what: str, load: Load, body: Block) -> tuple[SSAValue, ...]:
     """The numbers, views and pointers from which the places come that a load of a loop's body reads. Unfit where
     threads of other warps cannot compute them again, with `what` in front of the reason."""
-    traced = Traced(what, body)
+    traced = Traced(what, body, carries=True)
     traced.follow(load.value)
     if not all(map(is_unordered, traced.loads)):
         raise Unfit(what + "comes from a tile that is loaded in order with other accesses")
@@ -112,9 +117,10 @@ def thread_tile(
     shared = staged_layout(layout, read, name, fastest, gpu.has("ldmatrix"))
     if copy_width(shared, layout, name, fastest, vector) is None and isinstance(load, LoadOp):
         raise Unfit(what + "is not copied by threads: adjacent pointers are not known to be adjacent and aligned")
-    _check_sources(load, layout, Part((0,) * len(shape), shape))
+    given = given_by(what, load, body)
+    carried = _carried(what, load, layout, Part((0,) * len(shape), shape))
     made = BufferType(shape, type_.element_type, "shared", LayoutAttr(shared))
-    return ThreadTile(load, made, layout, cut, given_by(what, load, body), None if parted is None else parted.dim)
+    return ThreadTile(load, made, layout, cut, given, None if parted is None else parted.dim, tuple(carried))
 
 
 def _side_by_side(load: Load, shape: Sequence[int], warps: int, vector: int) -> LinearLayout:
@@ -136,16 +142,23 @@ def _by_view(what: str, load: TiledLoadOp, layout: LinearLayout, size: int) -> t
     return count, cut
 
 
-def _check_sources(load: Load, layout: LinearLayout, part: Part) -> None:
-    """Unfit where what a load takes has no layout that follows from the one in which a part of it is copied, or it goes
-    in no parts."""
+def _carried(what: str, load: Load, layout: LinearLayout, part: Part) -> list[tuple[SSAValue, LinearLayout]]:
+    """The tiles that a loop carries among what a load takes, in the layouts that follow from the one in which a part of
+    it is copied. Unfit where there is no layout that follows, or it goes in no parts."""
     work: list[Source] = [(load.value, layout, part)]
-    seen = set(work)
+    seen, found = set(work), list[tuple[SSAValue, LinearLayout]]()
     while work:
-        value, held, part = work.pop()
+        value, held, box = work.pop()
         op = value.owner
-        assert not isinstance(op, Block)  # else it was not traced
-        for source in sources(op, held, part):
+        if isinstance(op, Block):
+            if box != whole(value):
+                raise Unfit(what + "is copied through pointers that its loop carries, and not in parts")
+            found.append((value, held))
+            reached: list[Source] = [(v, held, box) for v in carried_from(value)]
+        else:
+            reached = list(sources(op, held, box))
+        for source in reached:
             if source not in seen:
                 seen.add(source)
                 work.append(source)
+    return found
