@@ -3,13 +3,15 @@
 
     python bench/static_comparison.py [--kernels vector_add ...] [--targets sm_80 ...] [-o bench/results/static.md]
     python bench/static_comparison.py --perf [-o bench/results/static-perf.md]
+    python bench/static_comparison.py --perf --targets sm_80 --schedules pipelined specialized [-o ...]
 
 For each kernel and target, ours / theirs: registers and shared memory of the cubin, threads of a block, bytes of stack
 (spills and local arrays), instructions, those of the main loop (the shortest one with tensor-core instructions, or `-`;
 where warps are parted, that which multiplies), and of all of these tensor-core instructions, ldmatrix, 16-byte global
 loads and stores, asynchronous copies to shared memory, copies by TMA, loads and stores of local memory (spills), and
 barriers of the block. With `--perf` the kernels are those of `perf_kernels.py`, with `--models` those of
-test/cutile/models. Needs nvdisasm (from nvidia-cuda-nvdisasm) and, for the right-hand figures, nvidia-cuda-tileiras;
+test/cutile/models; `--schedules` compares two schedules of ours in place of both assemblers. Needs nvdisasm (from
+nvidia-cuda-nvdisasm) and, for the right-hand figures, nvidia-cuda-tileiras;
 `-` stands for what could not be made.
 """
 
@@ -21,9 +23,10 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date
+from functools import partial
 from pathlib import Path
 
 from libtile.backend.cubin import read_cubin
@@ -125,11 +128,15 @@ def main_loop(body: str) -> int | None:
     return min(found, default=None)
 
 
-def ours(data: bytes, kernel: str, target: str) -> Figures:
+def ours(data: bytes, kernel: str, target: str, schedule: str = "") -> Figures:
+    """Ours, with a schedule that is asked for; the problem says why a loop does not have that."""
     try:
-        return measure(driver.compile_bytecode(data, Options(target)).cubin, kernel)
+        made = driver.compile_bytecode(data, Options(target, schedule=schedule))
     except LibtileError as error:
         return Figures({}, str(error).splitlines()[0][:160])
+    kept = [remark for remark in made.remarks if remark.name == "RemarkTensorCoreSpecialization"]
+    reasons = {value for remark in kept for name, value in remark.arguments if name == "Reason"} if schedule else ()
+    return Figures(measure(made.cubin, kernel).values, "; ".join(sorted(reasons)))
 
 
 def theirs(data: bytes, kernel: str, target: str) -> Figures:
@@ -185,20 +192,25 @@ def model_bytecode(kernel: str) -> bytes:
     return cutile.bytecode_for(problem.kernel, problem.args)[0]
 
 
-def table(pairs: Sequence[tuple[str, str]]) -> tuple[list[str], list[str]]:
+Side = Callable[[bytes, str, str], Figures]
+"""Gives the figures of a kernel for a target."""
+ASSEMBLERS: tuple[tuple[str, Side], ...] = (("ours", ours), ("theirs", theirs))
+
+
+def table(
+    pairs: Sequence[tuple[str, str]], sides: Sequence[tuple[str, Side]] = ASSEMBLERS
+) -> tuple[list[str], list[str]]:
     """The rows of the table, for kernels and targets, and a line for each compilation that failed."""
     rows, problems = [], []
     for kernel, target in pairs:
         data = bytecode(kernel, target)
-        pair = ours(data, kernel, target), theirs(data, kernel, target)
+        pair = [side(data, kernel, target) for _, side in sides]
         cells = []
         for column in COLUMNS:
             a, b = (str(f.values.get(column, "-")) for f in pair)
             cells.append(a if a == b else f"{a} / {b}")
         rows.append(f"| {kernel} | {target} | {' | '.join(cells)} |")
-        problems += [
-            f"- {kernel} on {target}, {who}: {f.problem}" for who, f in zip(("ours", "theirs"), pair) if f.problem
-        ]
+        problems += [f"- {kernel} on {target}, {who}: {f.problem}" for (who, _), f in zip(sides, pair) if f.problem]
         print(rows[-1], *problems[-1:], sep="\n", file=sys.stderr, flush=True)
     return rows, problems
 
@@ -219,6 +231,7 @@ def main() -> int:
     parser.add_argument("--perf", action="store_true", help="the kernels of perf_kernels.py")
     parser.add_argument("--models", action="store_true", help="the kernels of test/cutile/models")
     parser.add_argument("--targets", nargs="+", default=TARGETS)
+    parser.add_argument("--schedules", nargs=2, metavar="NAME", help="two schedules of ours to compare")
     parser.add_argument("-o", "--output", type=Path, help="write the table here; stdout without it")
     options = parser.parse_args()
     if options.perf and not options.kernels:
@@ -226,19 +239,26 @@ def main() -> int:
     else:
         kernels = options.kernels or (model_names() if options.models else [*EXAMPLES, *CORPUS])
         pairs = [(kernel, target) for kernel in kernels for target in options.targets]
-    rows, problems = table(pairs)
+    title, names, asked = "Static comparison with the reference assembler", ["ours", "theirs"], ""
+    sides = ASSEMBLERS
+    if options.schedules:
+        title, names = "Static comparison of two schedules", options.schedules
+        sides = tuple((name, partial(ours, schedule=name)) for name in names)
+        asked = f" --targets {' '.join(options.targets)} --schedules {' '.join(names)}"
+    which = " --perf" * options.perf + " --models" * options.models
+    rows, problems = table(pairs, sides)
     lines = [
-        "# Static comparison with the reference assembler",
+        f"# {title}",
         "",
-        "Ours / theirs, one number where they are equal; memory in bytes. Made by `python bench/static_comparison.py"
-        f"{' --perf' * options.perf}{' --models' * options.models}` on {date.today()}.",
+        f"{names[0].capitalize()} / {names[1]}, one number where they are equal; memory in bytes. Made by `python "
+        f"bench/static_comparison.py{which}{asked}` on {date.today()}.",
         "",
         f"| kernel | target | {' | '.join(COLUMNS)} |",
         f"|---|---|{'---:|' * len(COLUMNS)}",
         *rows,
     ]
     if problems:
-        lines += ["", "Not compiled:", "", *problems]
+        lines += ["", "Not compiled:" if not options.schedules else "Not compiled so, and why:", "", *problems]
     text = "\n".join(lines) + "\n"
     if options.output:
         options.output.write_text(text, encoding="utf-8")

@@ -298,18 +298,21 @@ def test_the_pipeline_of_a_level_is_printed_and_another_one_is_run(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "schedule, copies, products",
+    "gpu, schedule, found",
     [
-        ("serial", "", "mma.sync"),
-        ("pipelined", "cp.async.cg", "mma.sync"),
-        ("specialized", "cp.async.bulk", "wgmma.mma"),
+        ("sm_80", "serial", {"mma.sync"}),
+        ("sm_80", "pipelined", {"cp.async.cg", "cp.async.wait_group", "mma.sync"}),
+        ("sm_80", "specialized", {"cp.async.cg", "cp.async.mbarrier", "mma.sync"}),
+        ("sm_90", "serial", {"mma.sync"}),
+        ("sm_90", "pipelined", {"cp.async.cg", "cp.async.wait_group", "mma.sync"}),
+        ("sm_90", "specialized", {"cp.async.bulk", "wgmma.mma"}),
+        ("sm_121", "specialized", {"cp.async.bulk", "mma.sync"}),
     ],
 )
-def test_a_schedule_says_who_copies(schedule, copies, products):
+def test_a_schedule_says_who_copies(gpu, schedule, found):
     gemm = VECTOR_ADD.with_name("gemm.bc")
-    made = tileiras("--gpu-name=sm_90", "--emit=ptx", "--launch-abi=simt", f"--schedule={schedule}", gemm).text
-    found = set(re.findall(r"cp\.async\.(?:cg|bulk)|mma\.sync|wgmma\.mma", made))
-    assert found == {products, *filter(None, [copies])}
+    made = tileiras(f"--gpu-name={gpu}", "--emit=ptx", "--launch-abi=simt", f"--schedule={schedule}", gemm).text
+    assert set(re.findall(r"cp\.async\.(?:cg|bulk|wait_group|mbarrier)|mma\.sync|wgmma\.mma", made)) == found
 
 
 @pytest.mark.parametrize(
