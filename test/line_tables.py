@@ -21,8 +21,8 @@ elffile = pytest.importorskip("elftools.elf.elffile", reason="reads cubins with 
 
 SOURCE, TILE_IR = ".debug_line", ".nv.tileir.debug_line"
 TEXT = ".nv.tileir.debug_txt."
-ACCESSES = r"(LDG|STG|LDGSTS|ATOMG?|REDG?|LD|ST)\b"
-"""Instructions that access global memory."""
+ACCESSES = r"(LDG|STG|LDGSTS|ATOMG?|REDG?|LD|ST|UTMALDG|UTMASTG|UTMAREDG|UBLKCP)\b"
+"""Instructions that access global memory, those of tensor maps and bulk copies among them."""
 
 
 class Row(NamedTuple):

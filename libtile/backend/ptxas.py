@@ -15,7 +15,7 @@ from libtile.backend.tools import find_tool
 from libtile.backend.work import Assembled as Assembled
 from libtile.backend.work import KernelReport as KernelReport
 from libtile.support import timing
-from libtile.support.errors import LibtileError
+from libtile.support.errors import LibtileError, reason
 from libtile.support.files import remove_folder, temporary_folder
 
 TIMEOUT_SECONDS = 600
@@ -102,7 +102,7 @@ class Assembler:
                 stderr=subprocess.PIPE,
             )
         except OSError as problem:
-            raise PtxasError(f"ptxas could not be run: {self._command[0]}: {problem.strerror}", "") from None
+            raise PtxasError(f"ptxas could not be run: {self._command[0]}: {reason(problem)}", "") from None
         return self._process
 
     def __enter__(self) -> Assembler:

@@ -95,7 +95,7 @@ def default_folder() -> Path | None:
     """Where the cache is when nobody says: see the environment variables above. None for a user without a home."""
     if named := os.environ.get("LIBTILE_CACHE_DIR"):
         return Path(named)
-    if base := os.environ.get("XDG_CACHE_HOME"):
+    if os.path.isabs(base := os.environ.get("XDG_CACHE_HOME", "")):  # others are invalid, as its specification says
         return Path(base) / "libtile"
     try:
         return Path.home() / ".cache" / "libtile"

@@ -27,7 +27,7 @@ from libtile.compiler.options import Compiled, Kernel, Observer, Options, Option
 from libtile.ir.kernels import FromParameter, Parameter, TensorMapRecipe
 from libtile.support import timing
 from libtile.support.diagnostics import Diagnostic, DiagnosticError, Severity, SourceLocation
-from libtile.support.errors import LibtileError, internal_error, visible
+from libtile.support.errors import LibtileError, internal_error, reason, visible
 from libtile.support.remarks import Category, Kind, Remark
 
 if TYPE_CHECKING:
@@ -172,7 +172,7 @@ def _compile(
         raise  # the observer's: nobody reads what it prints
     except OSError as error:
         raise CompilationError(
-            _lines(f"error: {error.filename or 'compilation'}: {error.strerror}", NOT_COMPILED)
+            _lines(f"error: {error.filename or 'compilation'}: {reason(error)}", NOT_COMPILED)
         ) from None
     except Exception as error:
         # A fault of the compiler itself: its user gets a line like any other, with the place in the compiler.

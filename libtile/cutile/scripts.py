@@ -15,11 +15,14 @@ from unittest import mock
 
 from libtile.cutile.launching import DEFAULT_TARGET, require_cutile
 from libtile.cutile.replacement import on_host
-from libtile.support.errors import LibtileError
+from libtile.support.errors import LibtileError, Stopped
 from libtile.support.files import Bytes, file_bytes
 from libtile.support.files import Path as AnyPath
 from libtile.support.records import dataclass
 from libtile.support.signatures import checked
+
+_ENDS = (KeyboardInterrupt, GeneratorExit, Stopped)
+"""What is not the script's, but ends the process that runs it."""
 
 
 @dataclass(frozen=True)
@@ -60,9 +63,9 @@ def launched_kernels(
         except SystemExit as end:
             if end.code not in (None, 0):
                 raise LibtileError(f"{path}: the script ended with status {end.code}") from None
-        except LibtileError:
-            raise  # a fault of a kernel, which says its line itself
-        except Exception as error:
+        except (LibtileError, *_ENDS):
+            raise  # a fault of a kernel says its line itself
+        except BaseException as error:  # pytest's `skip` is no Exception either
             raise LibtileError(_failure(path, error)) from error
     if not found:
         raise LibtileError(f"{path}: the script launches no kernel: what ct.launch gets is what there is to look at")
@@ -81,9 +84,9 @@ def kernel_in(script: AnyPath, name: str | None) -> Any:
     with mock.patch.object(sys, "path", [str(Path(path).resolve().parent), *sys.path]):
         try:
             found = runpy.run_path(path, run_name=Path(path).stem)
-        except LibtileError:
+        except (LibtileError, *_ENDS):
             raise
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
             raise LibtileError(_failure(path, error)) from error
     kernels = {key: value for key, value in found.items() if isinstance(value, kernel_type)}
     if name not in kernels:

@@ -28,7 +28,8 @@ from libtile.explore.sass import LOCAL
 from libtile.lowering.tileas.storage_lives import EXCHANGES, Lives, Storage
 from libtile.passes.manager import Instrument, PassRun
 from libtile.passes.pipeline import Item, passes_in
-from libtile.support.files import Bytes, Path
+from libtile.support.errors import LibtileError
+from libtile.support.files import Bytes, Path, file_bytes
 from libtile.support.records import dataclass, field
 from libtile.support.remarks import Remark
 from libtile.support.signatures import checked
@@ -180,8 +181,8 @@ def _text_of(path: str, folders: Sequence[Path]) -> list[str] | None:
     for candidate in [FilePath(path), *(FilePath(folder) / end for end in ends for folder in folders)]:
         try:
             if candidate.is_file():
-                return candidate.read_text(encoding="utf-8", errors="replace").splitlines()
-        except (OSError, ValueError):  # a path that no system takes
+                return file_bytes(candidate).decode("utf-8", errors="replace").splitlines()
+        except (LibtileError, OSError, ValueError):  # a path that no system takes, or a file larger than any source
             continue
     return None
 

@@ -22,7 +22,7 @@ from libtile.interpreter.location import source_location
 from libtile.interpreter.machine import Launch, RunResult, Scheduler
 from libtile.support import workers
 from libtile.support.checks import Checks
-from libtile.support.errors import LibtileError
+from libtile.support.errors import LibtileError, reason
 
 TRIED = 0.05
 """Seconds of a grid that run here before it is known how long the rest will take."""
@@ -89,7 +89,7 @@ def _run_rest(scheduler: Scheduler, left: range, processes: int, asked: bool) ->
             stack.enter_context(scheduler.launch.memory.in_shared_pages())
         except OSError as error:
             if asked:
-                raise LaunchError(f"the grid cannot run in {processes} processes: {error.strerror or error}") from None
+                raise LaunchError(f"the grid cannot run in {processes} processes: {reason(error)}") from None
             scheduler.run(left)
             return 1
         _run_in_workers(scheduler, left, processes)

@@ -17,7 +17,7 @@ from libtile.ir.places import walk
 from libtile.passes.manager import Instrument, PassRun
 from libtile.passes.reproducer import Reproducer
 from libtile.support import statistics
-from libtile.support.errors import LibtileError
+from libtile.support.errors import LibtileError, reason
 from libtile.support.records import dataclass
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ class IrPrinter(Instrument):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text.rstrip("\n") + "\n", encoding="utf-8", errors="surrogateescape")
         except OSError as error:
-            raise WatchError(f"cannot write '{path}': {error.strerror}") from None
+            raise WatchError(f"cannot write '{path}': {reason(error)}") from None
 
     def _name(self, run: PassRun, op: Operation, when: str) -> str:
         """`N_PASS.mlir`: the number of the file in its folder, `_before` where it is not what a pass made."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from libtile.ir.strings import unquote
 from libtile.passes.manager import Instrument, PassRun
 from libtile.passes.pipeline import Item, Nest, PipelineError, pipeline_text, unwrapped
+from libtile.support.errors import reason
 from libtile.support.records import dataclass
 
 if TYPE_CHECKING:
@@ -65,11 +66,15 @@ class Reproducer(Instrument):
             pipeline=self._pipeline.replace("\\", "\\\\").replace('"', '\\"'), verify=str(self.verify_each).lower()
         )  # fmt: skip
         try:
-            temporary = f"{self.path}.{os.getpid()}"
-            Path(temporary).write_text(text, encoding="utf-8", errors="surrogateescape")
-            os.replace(temporary, self.path)
+            temporary = Path(f"{self.path}.{os.getpid()}")
+            try:
+                temporary.write_text(text, encoding="utf-8", errors="surrogateescape")
+                os.replace(temporary, self.path)
+            except OSError:
+                temporary.unlink(missing_ok=True)
+                raise
         except OSError as error:
-            self.say(f"error: cannot write the reproducer '{self.path}': {error.strerror}")
+            self.say(f"error: cannot write the reproducer '{self.path}': {reason(error)}")
         else:
             self.say(f"note: pass '{run.name}' failed; a reproducer is in '{self.path}'")
 

@@ -7,7 +7,7 @@ import errno
 import os
 from typing import BinaryIO, TextIO
 
-from libtile.support.errors import LibtileError
+from libtile.support.errors import LibtileError, reason
 from libtile.support.limits import INPUT_BYTES
 
 Bytes = bytes | bytearray | memoryview
@@ -25,8 +25,7 @@ def file_bytes(source: Path | Bytes) -> bytes:
         with open(source, "rb") as file:
             return read_bounded(file)
     except (OSError, ValueError) as error:  # ValueError: a path that is none, with a zero byte or half a character
-        why = error.strerror if isinstance(error, OSError) else error
-        raise LibtileError(f"cannot open input file {os.fspath(source)!r}: {why}") from None
+        raise LibtileError(f"cannot open input file {os.fspath(source)!r}: {reason(error)}") from None
 
 
 def read_bounded(file: BinaryIO) -> bytes:

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from libtile.support.errors import LibtileError, internal_error
+from libtile.support.errors import LibtileError, internal_error, reason
 
 Part = Callable[[int], tuple[Any, LibtileError | None]]
 """Runs a part by number, in a worker: what it gives, and the fault that it ended with."""
@@ -31,15 +31,25 @@ class WorkerError(LibtileError):
 
 def available() -> int:
     """How many processes a computation may take that nobody said it of: one for each processor, or just this one where
-    it may not fork: not on Linux, with threads, or a worker itself."""
+    it may not fork: not on Linux, with threads, or a worker itself; or where processes can share no locks."""
     if sys.platform != "linux" or threading.active_count() > 1 or multiprocessing.current_process().daemon:
         return 1
-    return len(os.sched_getaffinity(0))
+    count = len(os.sched_getaffinity(0))
+    if count > 1:
+        try:
+            lock()
+        except WorkerError:
+            return 1
+    return count
 
 
 def lock() -> Any:
     """A lock that the workers of a computation share; they may take it again while they hold it. Raises WorkerError."""
-    return _context().RLock()
+    context = _context()
+    try:
+        return context.RLock()
+    except (OSError, ImportError) as error:  # no /dev/shm that can be written to; no semaphores at all
+        raise WorkerError(f"no lock can be made that processes share: {reason(error)}") from None
 
 
 def _context() -> Any:
@@ -71,7 +81,7 @@ def run_parts(
                     warnings.simplefilter("ignore", DeprecationWarning)
                     process.start()
             except OSError as error:
-                raise WorkerError(f"no process can be started: {error.strerror or error}") from None
+                raise WorkerError(f"no process can be started: {reason(error)}") from None
             sender.close()
             workers[receiver] = process
         return _listen(list(workers), limit, heard)

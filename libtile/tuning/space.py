@@ -101,13 +101,23 @@ _BINARY: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
 _FUNCTIONS: dict[str, Callable[..., Any]] = {"cdiv": lambda a, b: -(-a // b), "min": min, "max": max}
 
 
+_LONGEST = 1000
+"""Characters of an expression."""
+
+
 def expression(text: str) -> Callable[[Mapping[str, Any]], Any]:
     """The function of named values that an expression stands for: arithmetic of whole numbers, comparisons, `and`,
     `or`, `not`, tuples, and the functions cdiv, min and max. LibtileError for anything else."""
+    if len(text) > _LONGEST:
+        raise LibtileError(f"'{text[:20]}...' has {len(text)} characters, and an expression has {_LONGEST} at most")
     try:
         tree = ast.parse(text.strip(), mode="eval").body
     except SyntaxError as error:
         raise LibtileError(f"'{text}' is no expression: {error.msg}") from None
+    except ValueError as error:  # a NUL
+        raise LibtileError(f"'{text}' is no expression: {error}") from None
+    except (RecursionError, MemoryError):  # what Python's parser says of it
+        raise LibtileError(f"'{text}' is no expression: it is nested too deeply") from None
 
     def value(node: ast.expr, names: Mapping[str, Any]) -> Any:
         match node:
@@ -140,5 +150,7 @@ def expression(text: str) -> Callable[[Mapping[str, Any]], Any]:
             return value(tree, names)
         except (ArithmeticError, TypeError) as error:
             raise LibtileError(f"'{text}': {error}") from None
+        except RecursionError:
+            raise LibtileError(f"'{text}' is nested too deeply") from None
 
     return evaluated

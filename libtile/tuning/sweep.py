@@ -26,8 +26,8 @@ from libtile.explore.quantities import duration
 from libtile.interpreter.entries import find_entry
 from libtile.runtime.arguments import flat_arguments
 from libtile.spec import default_spec
-from libtile.support.errors import LibtileError
-from libtile.support.files import Bytes, Path
+from libtile.support.errors import LibtileError, reason
+from libtile.support.files import Bytes, Path, file_bytes
 from libtile.support.records import dataclass
 from libtile.support.signatures import checked
 from libtile.tuning import workers
@@ -284,7 +284,9 @@ def _open(path: Path, stack: ExitStack) -> tuple[IO[str], dict[str, Outcome]]:
     """The file, to be added to, and what it has; a line that was not finished is taken away."""
     place = FilePath(os.fspath(path))
     try:
-        text = place.read_text(encoding="utf-8") if place.exists() else ""
+        if place.exists() and not place.is_file() and not place.samefile(os.devnull):
+            raise ValueError("it is no regular file")
+        text = file_bytes(place).decode() if place.is_file() else ""
         whole = text[: text.rfind("\n") + 1]
         lines = whole.splitlines()
         if lines and json.loads(lines[0]) != _FORMAT:
@@ -294,8 +296,8 @@ def _open(path: Path, stack: ExitStack) -> tuple[IO[str], dict[str, Outcome]]:
             place.write_text(whole, encoding="utf-8")
         file = stack.enter_context(place.open("a", encoding="utf-8"))
     except OSError as error:
-        raise LibtileError(f"cannot open '{place}': {error.strerror}") from None
-    except (ValueError, KeyError, TypeError) as error:
+        raise LibtileError(f"cannot open '{place}': {reason(error)}") from None
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise LibtileError(f"'{place}' is no file of tuning results: {error}") from None
     if not lines:
         file.write(json.dumps(_FORMAT) + "\n")
@@ -303,6 +305,16 @@ def _open(path: Path, stack: ExitStack) -> tuple[IO[str], dict[str, Outcome]]:
     return file, {outcome.key: outcome for outcome in known if not outcome.error}
 
 
-def _outcome(data: dict[str, Any]) -> Outcome:
+def _outcome(data: Any) -> Outcome:
+    """The outcome of a line. ValueError, KeyError or TypeError for what is none."""
+    if not isinstance(data, dict):
+        raise ValueError("a line is no outcome")
     choice = Configuration(**data.pop("configuration"))
-    return Outcome(configuration=choice, **{**data, "rank": tuple(data["rank"])})
+    made = Outcome(configuration=choice, **{**data, "rank": tuple(data["rank"])})
+    numbers = (made.seconds, made.registers, choice.opt_level, *made.rank)
+    texts = (made.key, made.measure, made.limit, made.error, choice.schedule)
+    mappings = (choice.hints, choice.constants)
+    for values, kind in ((numbers, int | float), (texts, str), (mappings, dict)):
+        if not all(isinstance(value, kind) for value in values):
+            raise ValueError("an outcome has a value of another kind")
+    return made

@@ -58,9 +58,13 @@ def _main_left_out() -> Iterator[None]:
 
 
 def in_processes(trials: Sequence[Trial], arrays: Sequence[np.ndarray], processes: int) -> Iterator[Outcome]:
-    """Trials as they are done by so many processes. LibtileError when one of these ends by itself."""
+    """Trials as they are done by so many processes. LibtileError when one ends by itself, or none can be had."""
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(processes, len(trials)), context, _install, (list(arrays),)) as pool:
+    try:
+        made = ProcessPoolExecutor(min(processes, len(trials)), context, _install, (list(arrays),))
+    except (OSError, ImportError, NotImplementedError) as error:  # no semaphores, or nowhere to keep them
+        raise LibtileError(f"there cannot be {processes} processes, give 1: {error}") from None
+    with made as pool:
         with _main_left_out():  # all processes begin with the first trial
             futures = [pool.submit(_measured, trial) for trial in trials]
         try:

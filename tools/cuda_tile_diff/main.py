@@ -69,6 +69,8 @@ def command(
     for option, value in (("--grid", grid), ("--kernel", kernel)):
         if value is not None and not run_:
             raise cli.ToolError(f"cuda-tile-diff: error: {option} says what --run runs, and is of no use without it")
+    if left == right == "-":
+        raise cli.ToolError("cuda-tile-diff: error: only one of A and B can be stdin")
     ours, theirs = _module(left), _module(right)
     if kernel is not None:
         from libtile.interpreter.entries import find_entry

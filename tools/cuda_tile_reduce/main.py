@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from libtile.support.records import dataclass
 from libtile_tools import cli, stopping
 from libtile_tools import command_line as click
+from libtile_tools.click_command import Seconds
 
 if TYPE_CHECKING:
     from libtile.asm.module import Module
@@ -107,7 +108,7 @@ def _has_debug_info(module: Module) -> bool:
 @click.option("-o", "output", metavar="FILE", default="-", help="Write to FILE ('-', the default, is stdout).")
 @click.option("--crash", is_flag=True, help="CMD has to end by a signal, or with a status of 128 and more.")
 @click.option("--output", "text", metavar="TEXT", multiple=True, help="CMD has to print TEXT, whatever its status.")
-@click.option("--timeout", metavar="SECONDS", type=click.FloatRange(min=0, min_open=True), default=60.0,
+@click.option("--timeout", metavar="SECONDS", type=Seconds(min=0, min_open=True), default=60.0,
               show_default=True, help="A command that runs longer says no.")  # fmt: skip
 @click.option("--text", "as_text", is_flag=True, help="Give CMD text also where INPUT is bytecode.")
 @click.option("--bytecode", "as_bytecode", is_flag=True, help="Give CMD bytecode also where INPUT is text.")
@@ -136,6 +137,7 @@ def command(
     """
     from libtile.debugging.reduction import NotInterestingError, reduce
 
+    cli.check_output(output)
     module, is_bytecode = _read(input_)
     if as_text and as_bytecode:
         raise cli.ToolError("cuda-tile-reduce: error: --text and --bytecode exclude each other")

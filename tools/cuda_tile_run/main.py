@@ -40,15 +40,18 @@ def save_outputs(outputs: list[tuple[int, str]], args: list[Any]) -> None:
         cli.write_output(path, buffer.getvalue())
 
 
-def parse_outputs(texts: tuple[str, ...], args: list[Any]) -> list[tuple[int, str]]:
-    """`N:FILE` pairs; argument N must be an array."""
-    outputs = []
+def parse_outputs(texts: tuple[str, ...], args: list[Any], kernel_file: str) -> list[tuple[int, str]]:
+    """`N:FILE` pairs; argument N must be an array, and no FILE another one's, or the kernel's."""
+    outputs: list[tuple[int, str]] = []
     for text in texts:
         head, _, path = text.partition(":")
         if not launching.is_count(head) or not path:
             raise cli.ToolError(f"error: '{text}' is not an output: give N:FILE.npy, N being the number of an argument")
         if int(head) >= len(args) or not hasattr(args[int(head)], "dtype"):
             raise cli.ToolError(f"error: '{text}': argument {head} is not an array")
+        if cli.same_file(path, kernel_file) or any(cli.same_file(path, other) for _, other in outputs):
+            raise cli.ToolError(f"error: '{text}': the file is the kernel's, or another output's")
+        cli.check_output(path)
         outputs.append((int(head), path))
     return outputs
 
@@ -191,7 +194,7 @@ def command(
         return
     entry = find_entry(module, kernel)
     args = launching.arguments_for(entry, arguments)
-    destinations = parse_outputs(outputs, args)
+    destinations = parse_outputs(outputs, args, kernel_file)
     try:
         result = run(
             module,

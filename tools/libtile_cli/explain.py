@@ -9,6 +9,7 @@ import click
 
 from libtile_cli import scripts
 from libtile_tools import cli
+from libtile_tools.click_command import Seconds
 
 _MISUSE = 2
 
@@ -26,7 +27,7 @@ _MISUSE = 2
 @click.option("--gpu-name", metavar="sm_NN", default="sm_90", show_default=True, help="The GPU to compile for.")
 @click.option("--reference", is_flag=True,
               help="Compile with NVIDIA's tileiras as well; if it fails, find the ops that it fails on.")  # fmt: skip
-@click.option("--seconds", metavar="N", type=click.FloatRange(min=0), default=60.0, show_default=True,
+@click.option("--seconds", metavar="N", type=Seconds(min=0), default=60.0, show_default=True,
               help="How long to look for these ops.")  # fmt: skip
 @cli.version_option("CUDA Tile IR kernels, explained")
 @click.pass_context

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from libtile.support.errors import reason
 from libtile_cli import scripts
 from libtile_tools import cli
 
@@ -68,7 +69,11 @@ def command(
         _page, file, gpu_names or ("sm_90",), opt_levels or (3,), pipelines or ("",), folders or (os.curdir,)
     )
     if serve is None:
-        cli.write_output(_page_of(file) if output is None else output, make())
+        page = _page_of(file) if output is None else output
+        if cli.same_file(page, scripts.split(file)[0]):
+            raise cli.ToolError(f"libtile explore: error: the page would overwrite '{page}', of which it is")
+        cli.check_output(page)
+        cli.write_output(page, make())
     elif output is not None:
         raise click.UsageError("--output and --serve do not go together")
     elif file == "-":
@@ -165,7 +170,7 @@ def _server(served: _Served, port: int) -> ThreadingHTTPServer:
     try:
         return ThreadingHTTPServer((_HOST, port), Handler)
     except OSError as error:
-        raise cli.ToolError(f"libtile explore: error: cannot serve at {_HOST}:{port}: {error.strerror}") from None
+        raise cli.ToolError(f"libtile explore: error: cannot serve at {_HOST}:{port}: {reason(error)}") from None
 
 
 def _serve(file: str, port: int, make: partial[str]) -> None:

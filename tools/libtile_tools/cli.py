@@ -21,7 +21,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
-from libtile.support.errors import LibtileError, internal_error, visible
+from libtile.support.errors import LibtileError, internal_error, reason, visible
 from libtile_tools import command_line as click
 from libtile_tools import startup, stopping
 
@@ -134,7 +134,7 @@ def call(
         return _fail(f"{program}: error: out of memory", failure)
     except OSError as error:
         name = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes) else ""
-        return _fail(f"{program}: error: {visible(name)}{error.strerror or error}", failure)
+        return _fail(f"{program}: error: {visible(name)}{reason(error)}", failure)
     except Exception as error:
         if "click" in sys.modules:
             from libtile_tools import click_command
@@ -196,11 +196,6 @@ def read_input(path: str) -> bytes:
         raise ToolError(f"cannot open input file '{visible(path)}': {reason(error)}") from None
 
 
-def reason(error: OSError | ValueError) -> str:
-    """Why a file could not be opened, in the system's words."""
-    return (error.strerror if isinstance(error, OSError) else None) or str(error)
-
-
 def decode_text(data: bytes) -> str:
     """Source text of any bytes: what is not UTF-8 is kept as surrogate escapes, and refused where it matters.
 
@@ -253,6 +248,26 @@ def write_output(path: str, data: bytes | str) -> None:
         full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
         verb = "write" if full else "open"
         raise ToolError(f"cannot {verb} output file '{visible(path)}': {reason(error)}") from None
+
+
+def same_file(one: str, other: str) -> bool:
+    """Whether two paths are those of one regular file, or of one that is still to be made."""
+    if "-" in (one, other):  # a stream of this process
+        return False
+    real = os.path.realpath(one)
+    return real == os.path.realpath(other) and (os.path.isfile(real) or not os.path.exists(real))
+
+
+def check_output(path: str) -> None:
+    """ToolError where surely nothing can be written to a path, for tools that run long before they do."""
+    folder = os.path.dirname(path) or os.curdir
+    why = None
+    if os.path.isdir(path):
+        why = errno.EISDIR
+    elif not os.path.isdir(folder):
+        why = errno.ENOTDIR if os.path.exists(folder) else errno.ENOENT
+    if why is not None and path != "-":
+        raise ToolError(f"cannot open output file '{visible(path)}': {os.strerror(why)}")
 
 
 _TEMPORARY_NAME = 100

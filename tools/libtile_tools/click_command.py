@@ -20,6 +20,16 @@ class OptionalValue(click.Option):
         self.implied = implied
 
 
+class Seconds(click.FloatRange):
+    """A time. What is no number (`nan`) is in no range, and in none that a comparison finds it outside of."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        seconds = super().convert(value, param, ctx)
+        if seconds != seconds:
+            self.fail(f"{value} is no number of seconds", param, ctx)
+        return seconds
+
+
 class SeveralLines(click.ClickException):
     """What is wrong with a command line, in lines; any other message is shown on one."""
 

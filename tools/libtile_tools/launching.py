@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from libtile.support.errors import reason
 from libtile_tools import cli
 from libtile_tools import command_line as click
 
@@ -52,7 +53,7 @@ def parse_argument(text: str) -> Any:
     if head in ELEMENTS and tail:
         return head, _number(tail, text)
     if text.endswith(".npy"):
-        return _load(text)
+        return load_array(text)
     return _number(text, text)
 
 
@@ -67,14 +68,16 @@ def _number(text: str, argument: str) -> int | float:
     )
 
 
-def _load(path: str) -> Any:
+def load_array(path: str) -> Any:
+    """The array of a .npy file. ToolError for what is none: archives and pickles are not looked into."""
     import numpy as np
 
     try:
-        return np.ascontiguousarray(np.load(path, allow_pickle=False))
+        with open(path, "rb") as file:
+            return np.ascontiguousarray(np.lib.format.read_array(file, allow_pickle=False))
     except OSError as error:
-        raise cli.ToolError(f"error: cannot open '{path}': {error.strerror}") from None
-    except (ValueError, EOFError) as error:
+        raise cli.ToolError(f"error: cannot open '{path}': {reason(error)}") from None
+    except (ValueError, OverflowError, MemoryError) as error:
         raise cli.ToolError(f"error: '{path}' is not a .npy file: {error}") from None
 
 

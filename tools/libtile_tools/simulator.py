@@ -15,6 +15,7 @@ from libtile.simulator.ir import Instruction
 from libtile.support.errors import visible
 from libtile.support.limits import SIMULATOR_STEPS
 from libtile_tools import cli
+from libtile_tools.launching import load_array
 
 _SCALARS = {
     "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64,
@@ -59,7 +60,7 @@ def parse_argument(text: str) -> Any:
     kind, _, value = text.partition(":")
     try:
         if text.endswith(".npy"):
-            return np.ascontiguousarray(np.load(text))
+            return load_array(text)
         if kind == "hex":
             return bytes.fromhex(value)
         if kind == "zeros":
@@ -70,7 +71,9 @@ def parse_argument(text: str) -> Any:
             return np.array(number, dtype=_SCALARS[kind])[()]
     except KeyError:
         raise click.UsageError(f"--arg {text}: the type is none of {', '.join(_SCALARS)}") from None
-    except (OSError, EOFError, ValueError, OverflowError, MemoryError) as error:
+    except cli.ToolError as error:
+        raise click.UsageError(str(error).removeprefix("error: ")) from None
+    except (ValueError, OverflowError, MemoryError) as error:
         raise click.UsageError(f"--arg {text}: {error}") from None
     raise click.UsageError(f"--arg {text}: expected FILE.npy, TYPE:VALUE, zeros:TYPE:SHAPE or hex:BYTES")
 
@@ -80,7 +83,9 @@ def _print_trace(ctaid: tuple[int, int, int], warp: int, mask: int, ins: Instruc
     click.echo(f"({place}) w{warp:<2} {mask:08x} {ins.line:5}: {ins.text}", err=True)
 
 
-def _save(outputs: tuple[str, ...], arguments: list[Any]) -> None:
+def _destinations(outputs: tuple[str, ...], arguments: list[Any], file: str) -> list[tuple[np.ndarray, str]]:
+    """The arrays to save, and where: each in a file of its own."""
+    found: list[tuple[np.ndarray, str]] = []
     for text in outputs:
         index, _, path = text.partition(":")
         if not (index.isascii() and index.isdigit()) or len(index) > 9 or not path or int(index) >= len(arguments):
@@ -88,6 +93,15 @@ def _save(outputs: tuple[str, ...], arguments: list[Any]) -> None:
         array = arguments[int(index)]
         if not isinstance(array, np.ndarray):
             raise click.UsageError(f"--out {text}: argument {index} is not an array")
+        if cli.same_file(path, file) or any(cli.same_file(path, other) for _, other in found):
+            raise click.UsageError(f"--out {text}: the file is the kernel's, or another output's")
+        cli.check_output(path)
+        found.append((array, path))
+    return found
+
+
+def _save(destinations: list[tuple[np.ndarray, str]]) -> None:
+    for array, path in destinations:
         buffer = io.BytesIO()
         np.save(buffer, array)
         cli.write_output(path, buffer.getvalue())
@@ -142,6 +156,7 @@ def command(
 ) -> None:
     """Run a kernel of a PTX FILE ('-' for stdin) on the CPU, with checks."""
     values = [parse_argument(text) for text in arguments]
+    destinations = _destinations(outputs, values, file)
     text = cli.read_input(file).decode("utf-8", errors="replace")
     try:
         result = run_ptx(
@@ -162,7 +177,7 @@ def command(
         raise cli.ToolError(visible(str(error))) from None  # it has the form of a diagnostic already
     if result.output:
         cli.write_output("-", result.output)
-    _save(outputs, values)
+    _save(destinations)
     if stats:
         click.echo(result.summary(), err=True)
 

@@ -14,15 +14,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
+from libtile.support.errors import Stopped as Stopped
+
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
-
-
-class Stopped(BaseException):
-    """The process was asked to end. Not an Exception: nothing but the way out handles it."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(number)
-        self.number = number
 
 
 def take_signals() -> None:

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from libtile.passes.pipelines import SCHEDULES
-from libtile.support.errors import visible
+from libtile.support.errors import reason, visible
 from libtile_tools import cli, mlir_options, pass_options, startup
 from libtile_tools import command_line as click
 
@@ -375,7 +375,7 @@ def _remark_filter(given: dict[str, Any]) -> RemarkFilter | None:
                 os.unlink(path)
         except OSError as error:
             raise cli.ToolError(
-                f"Error opening remark output file '{visible(path)}': {error.strerror}\n"
+                f"Error opening remark output file '{visible(path)}': {reason(error)}\n"
                 "error: failed to enable optimization remarks",
                 _INPUT,
                 several_lines=True,
