@@ -24,6 +24,8 @@ def file_bytes(source: Path | Bytes) -> bytes:
     try:
         with open(source, "rb") as file:
             return read_bounded(file)
+    except TypeError:  # a class whose objects give no path
+        raise LibtileError(f"expected a path or bytes, but got a {type(source).__name__} of no path") from None
     except (OSError, ValueError) as error:  # ValueError: a path that is none, with a zero byte or half a character
         raise LibtileError(f"cannot open input file {os.fspath(source)!r}: {reason(error)}") from None
 

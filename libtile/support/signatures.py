@@ -37,7 +37,9 @@ def _string(value: Any) -> bool:
 
 
 def _several(value: Any) -> bool:
-    return hasattr(type(value), "__iter__") and not isinstance(value, str | bytes | bytearray | io.IOBase)
+    if not hasattr(type(value), "__iter__") or isinstance(value, str | bytes | bytearray | io.IOBase):
+        return False
+    return bool(getattr(value, "shape", True) != ())  # an array of no dimensions has no elements to go through
 
 
 def _all_are(*kinds: type) -> Callable[[Any], bool]:

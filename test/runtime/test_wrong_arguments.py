@@ -45,10 +45,10 @@ WRONG: dict[str, tuple[Any, ...]] = {
     "int": ("3", 1.5, None, [3], float("nan"), 1j, True, np.zeros(3)),
     "int | None": ("3", 1.5, float("inf")),
     "bool": ("yes", None, [], np.zeros(2)),
-    "Sequence[Any]": (None, 5, 1.5, "xy", b"xy", object()),
-    "Collection[str]": (np.zeros((2, 2)), [1]),
+    "Sequence[Any]": (None, 5, 1.5, "xy", b"xy", object(), np.array("x")),
+    "Collection[str]": (np.zeros((2, 2)), [1], np.array("x")),
     "Sequence[Path]": ([None], "folder", np.zeros(2)),
-    "Sequence[str]": ([None], "sm_90", np.zeros((2, 2))),
+    "Sequence[str]": ([None], "sm_90", np.zeros((2, 2)), np.array("x")),
     "Sequence[bytes]": (b"BC", [1], "ab", ("a",)),
     "Predicate": (None, 5, "true"),
     "TextIO | None": (1, "out.txt", b""),
@@ -82,6 +82,15 @@ def test_a_checked_function_takes_what_it_says() -> None:
 def test_what_is_no_path_is_a_library_error(path: str) -> None:
     with pytest.raises(libtile.LibtileError, match="cannot open input file"):
         libtile.read(path)
+
+
+def test_an_object_that_gives_no_path_is_none() -> None:
+    class Pathless:
+        def __fspath__(self) -> int:  # type: ignore[override]
+            return 3
+
+    with pytest.raises(libtile.LibtileError, match="expected a path or bytes, but got a Pathless of no path"):
+        libtile.read(Pathless())  # type: ignore[arg-type]
 
 
 def test_any_whole_number_says_whether_to_fuse() -> None:
