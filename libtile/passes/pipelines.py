@@ -17,7 +17,7 @@ TILE_STEPS: tuple[tuple[str, str], ...] = (
     ("cse", "123"),
     ("sccp", "23"),
     ("simplify-integers", "123"),
-    ("recover-views{guard-once=false elementwise=false}", "3"),
+    ("recover-views{everywhere=false}", "3"),
     ("eliminate-redundant-tokens", "123"),
     ("merge-loads", "23"),
     ("expand-views", "3"),
@@ -56,7 +56,7 @@ MASKED = "expand-views, canonicalize, cse, licm, dce"
 Level 3 does the same before it tidies up; this is for what lower levels, or no level, have made.
 """
 
-FOR_OTHERS = ("recover-views{guard-once=false elementwise=false}", "expand-views", "deduplicate-symbols")
+FOR_OTHERS = ("recover-views{everywhere=false}", "expand-views", "deduplicate-symbols")
 """What the optimizer runs and a compilation does not: pointers are lowered without a check at run time of how wide an
 access may be, which makes two accesses of one through a view, so that views of ragged tiles stay, too (and come back:
 `contract-views`); and a compilation keeps the globals that it is given."""

@@ -16,7 +16,7 @@ Where a start is no multiple of the tile's extent, the tensor starts where the t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -61,7 +61,7 @@ from libtile.transforms.canonical_values import constant_bool, constant_value, i
 from libtile.transforms.greedy import functions_in
 from libtile.transforms.pointer_boxes import take
 from libtile.transforms.polynomial_scalars import Operands, ScalarWriter
-from libtile.transforms.whole_tiles import first_that_takes_whole_tiles
+from libtile.transforms.products import multiplied
 
 _ACCESSES = ("load_ptr_tko", "store_ptr_tko")
 _REMARK = "RecoverViews"
@@ -74,40 +74,42 @@ _UNIT_STRIDE = 16
 class RecoverViewsPass(ModulePass):
     """Make accesses through views of those through affine tiles of pointers.
 
-    `guard`: also those that may lie outside of their tensor altogether, in an `if`. `guard_once`: also where that `if`
-    is outside of loops, and takes more instructions than one access through a view saves. `elementwise`: also in
-    functions without ops that take whole tiles, where no compiler here copies what goes through a view by TMA.
+    `guard`: also those that may lie outside of their tensor altogether, in an `if`. `everywhere`: also those that are
+    no operands of products in loops. Tensor cores take operands from shared memory, into which TMA copies what is
+    loaded through a view; for anything else that is a detour, and takes NVIDIA's assembler more instructions.
     """
 
     name = "recover-views"
 
     guard: bool = True
-    guard_once: bool = True
-    elementwise: bool = True
+    everywhere: bool = True
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        recover_views(op, self.guard, self.guard_once, self.elementwise)
+        recover_views(op, self.guard, self.everywhere)
 
 
-def recover_views(root: Operation, guard: bool = True, guard_once: bool = True, elementwise: bool = True) -> bool:
+def recover_views(root: Operation, guard: bool = True, everywhere: bool = True) -> bool:
     """Do so in every function in `root` (or in `root` itself, when it is one); returns whether anything changed."""
     changed = False
     for function in functions_in(root):
         ops = [op for op in walk(function) if isinstance(op, CudaTileOp)]
         accesses = [op for op in ops if is_op(op, *_ACCESSES)]
-        if accesses and not elementwise and first_that_takes_whole_tiles(ops) is None:
-            for op in accesses:
-                _apply(op, "nothing takes whole tiles")
-            continue
-        forms = Forms(Facts(function)) if accesses else None
+        operands = multiplied(ops) if accesses and not everywhere else None
+        reasons = {op: "" if operands is None else _reason_against(op, operands) for op in accesses}
+        forms = Forms(Facts(function)) if "" in reasons.values() else None
         plans = [
-            (op, _plan_or_reason(op, forms, guard and (guard_once or loop_around(op) is not None)))
-            for op in accesses
-            if forms is not None
+            (op, reasons[op] if reasons[op] or forms is None else _plan_or_reason(op, forms, guard)) for op in accesses
         ]
         for op, plan in plans:
             changed |= _apply(op, plan)
     return changed
+
+
+def _reason_against(op: CudaTileOp, multiplied_tiles: Collection[SSAValue]) -> str:
+    """Why an access is better off with its pointers; empty where it is not."""
+    if op.results[0] not in multiplied_tiles:
+        return "no product on tensor cores takes it"
+    return "" if loop_around(op) is not None else "it is not repeated"
 
 
 def _plan_or_reason(op: CudaTileOp, forms: Forms, guard: bool) -> Plan | str:
