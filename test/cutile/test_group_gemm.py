@@ -21,13 +21,15 @@ def _portable():
         yield
 
 
-@pytest.mark.parametrize(("target", "name"), [("sm_90", "wgmma"), ("sm_100", "tcgen05.mma")])
-def test_agents_multiply_what_lists_of_matrices_hold(target, name):
+@pytest.mark.parametrize(("target", "name", "warps"), [("sm_90", "wgmma", 4 + 4), ("sm_100", "tcgen05.mma", 4 + 1 + 4)])
+def test_agents_multiply_what_lists_of_matrices_hold(target, name, warps):
+    """Warps that multiply, and those that copy; no thread that copies by TMA, which nothing is."""
     problem = PROBLEMS["group_gemm"](FULL)
     code = cutile.bytecode_for(problem.kernel, problem.args, gpu_name=target)[0]
     made = driver.compile_bytecode(code, Options(target))
     (kernel,) = made.kernels.values()
     assert kernel.spills == 0 and name in made.ptx and "mma.sync" not in made.ptx
+    assert kernel.block_dim[0] == 32 * warps
     assert "cp.async.cg.shared.global" in made.ptx  # 16 bytes, also where a matrix may end in them
 
 

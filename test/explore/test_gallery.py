@@ -14,6 +14,7 @@ from pathlib import Path
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+import libtile
 from explore.conftest import GEMM, ROOT
 from libtile.asm.module import load
 from libtile.dialects.nv_tileaa.functions import FuncOp
@@ -106,6 +107,17 @@ def test_an_agent_waits_for_what_another_says(record: Record) -> None:
         (WAIT, "wait: stage free", 0), ("move", "TMA copy", None), (SIGNAL, "stage is full", 0),
     ]  # fmt: skip
     assert producer.steps[1].count == 2 and producer.loops == [(0, 2)]
+    assert {s.text for s in consumer.steps if s.pipeline == 0} == {"wait: stage full", "stage is free"}
+
+
+def test_an_agent_of_whole_warps_copies_where_there_is_no_tma() -> None:
+    text = libtile.compile(GEMM, gpu_name="sm_80", schedule="specialized", emit="tileas").tileas
+    made = timeline(next(op for op in load(text.encode()).walk() if isinstance(op, FuncOp)))
+    consumer, producer = made.agents
+    assert [(agent.warps, agent.one_thread) for agent in made.agents] == [(4, False), (1, False)]
+    assert [(s.text, s.count) for s in producer.steps] == [
+        ("wait: stage free", 1), ("async copy", 2), ("stage is full", 1),
+    ]  # fmt: skip
     assert {s.text for s in consumer.steps if s.pipeline == 0} == {"wait: stage full", "stage is free"}
 
 

@@ -48,10 +48,12 @@ def test_a_compiled_kernel_gives_its_result_on_other_targets(kernel, gpu_name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("schedule", ["serial", "specialized"])
+@pytest.mark.parametrize(
+    ("gpu_name", "schedule"), [("sm_90", "serial"), ("sm_90", "pipelined"), ("sm_80", "specialized")]
+)
 @pytest.mark.parametrize("kernel", RUNNABLE, ids=lambda k: k.name)
-def test_a_compiled_kernel_gives_its_result_in_other_schedules(kernel, schedule):
-    check_kernel(kernel, "sm_90", schedule)
+def test_a_compiled_kernel_gives_its_result_in_other_schedules(kernel, gpu_name, schedule):
+    check_kernel(kernel, gpu_name, schedule)
 
 
 @pytest.mark.slow

@@ -178,18 +178,18 @@ class ProductLoop(FedSteps):
         self.kinds = [(feed.type, feed.ctas) for feed in self.feeds.all]
         for feed, pipe in zip(self.feeds.all, make_pipelines(at, self.kinds, pair=self.pair)):
             feed.pipe = pipe
-        consumer, producer = Block(), Block()
-        self.produce(Inserter(producer, None, loop.location), self.feeds.filled, descriptors)
         if self.atom.kind == TCGEN05:
-            self._multiply_in_tensor_memory(at, consumer, producer, pipe)
+            producer = Block()
+            self.produce(Inserter(producer, None, loop.location), self.feeds.filled, descriptors)
+            self._multiply_in_tensor_memory(at, Block(), producer, pipe)
         else:
-            self._multiply_by_warps(at, consumer, producer)
+            self._multiply_by_warps(at, descriptors)
         for done in (loop,) if self.outer is None else (self.outer,):
             done.detach()
             done.erase()
         drop_unused(block)
 
-    def _multiply_by_warps(self, at: Inserter, consumer: Block, producer: Block) -> None:
+    def _multiply_by_warps(self, at: Inserter, descriptors: Sequence[SSAValue]) -> None:
         """The kernel's warps, the thread that copies, and the warps that transpose tiles, if there are any."""
         loop, outer = self.loop, self.outer
         count = trips(at, loop) if outer is None else None
@@ -200,7 +200,7 @@ class ProductLoop(FedSteps):
                 return steps.promoted(at, count, self._product, self.parts, self.warps, start)
             return steps.overlapped(at, count, self._issue, start)
 
-        agents = parted(self, steps, run, count, (consumer, producer))
+        agents = parted(self, steps, run, count, descriptors)
         end_agents(at, agents_of_warps(agents, self.feeds, self.warps, self.registers), self.kinds)
 
     @property

@@ -288,19 +288,22 @@ class Phases:
         self._make_pipelines(at)
         counts = [None if outer is not None else trips(at, phase.loop) for phase in self.phases]
         producer, issuer, consumer = (Inserter(Block(), None, start.location) for _ in range(3))
-        self._agent(producer, self._filled(), [p.tiles for p in self.phases], self._copy)
+        agents = [(consumer, self.spec.num_warps, 0)]
+        if any(phase.operands for phase in self.phases):
+            self._agent(producer, self._filled(), [p.tiles for p in self.phases], self._copy)
+            agents.append((producer, AGENT_WARPS, 1))
         bounds = [] if outer is None else [nests.needed(outer, p.loop, (), ()) for p in self.phases]
         self._agent(issuer, [*self._filled(), *self._handed()], bounds, partial(self._multiply, counts))
-        agents = [consumer, producer, issuer]
+        agents.append((issuer, AGENT_WARPS, 1))
         if any(phase.made for phase in self.phases):
-            agents.append(Inserter(Block(), None, start.location))
-            self._agent(agents[-1], self._filled(), [p.given_tiles for p in self.phases], self._make)
+            makers = Inserter(Block(), None, start.location)
+            self._agent(makers, self._filled(), [p.given_tiles for p in self.phases], self._make)
+            agents.append((makers, MAKERS, 0))
         self._consume(consumer, start, counts)
-        warps = [self.spec.num_warps, AGENT_WARPS, AGENT_WARPS, MAKERS]
         switch = AgentSwitchOp.make(
-            regions=[Region(agent.block) for agent in agents],
-            agent_warps=array_of(*warps[: len(agents)]),
-            agent_elected=array_of(*[0, 1, 1, 0][: len(agents)]),
+            regions=[Region(at.block) for at, _, _ in agents],
+            agent_warps=array_of(*(warps for _, warps, _ in agents)),
+            agent_elected=array_of(*(elected for _, _, elected in agents)),
         )
         if outer is not None:
             outer.detach()

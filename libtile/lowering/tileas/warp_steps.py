@@ -197,19 +197,32 @@ def transposer(at: Inserter, loop: scf.ForOp, outer: Operation | None, feeds: Fe
 
 
 def parted(
-    fed: FedSteps, steps: WarpSteps, run: Run, count: SSAValue | None, agents: tuple[Block, Block]
+    fed: FedSteps, steps: WarpSteps, run: Run, count: SSAValue | None, descriptors: Sequence[SSAValue]
 ) -> list[Block]:
-    """The regions of who multiplies, which is filled, of who copies, and of who transposes tiles or makes operands, if
-    there are any."""
-    found, outer = list(agents), fed.outer
+    """The regions of who multiplies, and of who copies, and who transposes tiles or makes operands, if there are
+    any."""
+    consumer, producer, outer = Block(), Block(), fed.outer
+    found = [consumer]
+    if steps.feeds.filled:
+        fed.produce(Inserter(producer, None, steps.loop.location), steps.feeds.filled, descriptors)
+        found.append(producer)
     if len(steps.feeds.of_makers) > 1 or steps.feeds.made:
         at = Inserter(Block(), None, steps.loop.location)
         if steps.feeds.made:
             found.append(fed.maker(at, steps.feeds))
         else:
             found.append(transposer(at, steps.loop, outer, steps.feeds, count))
-    consume(Inserter(agents[0], None, steps.loop.location), steps, outer, run, count)
+    consume(Inserter(consumer, None, steps.loop.location), steps, outer, run, count)
     return found
+
+
+def making(warps: int, *, copies: bool) -> tuple[list[int], list[int]]:
+    """Warps of each agent beside makers, where so many multiply, and registers of a thread; there is one that `copies`
+    where TMA copies anything."""
+    counts, registers = [warps, PRODUCER_WARPS, MAKERS], list(MAKING[warps])
+    if not copies:
+        del counts[COPIES], registers[COPIES]
+    return counts, registers
 
 
 def check_makers(fed: FedSteps, registers: int) -> None:
@@ -218,10 +231,10 @@ def check_makers(fed: FedSteps, registers: int) -> None:
     assert spec is not None
     if not fed.made:
         return
-    budget, blocks = MAKING[spec.num_warps], spec.occupancy or 1
+    (counts, budget), blocks = making(spec.num_warps, copies=bool(fed.operands)), spec.occupancy or 1
     if registers > budget[0]:
         raise Unfit(f"a thread has {budget[0]} registers beside warps that make operands, and {registers} are taken")
-    taken = sum(n * warps for n, warps in zip(budget, (spec.num_warps, PRODUCER_WARPS, MAKERS), strict=True))
+    taken = sum(n * warps for n, warps in zip(budget, counts, strict=True))
     if taken * fed.gpu.warp_size * blocks > fed.gpu.registers_per_sm:
         raise Unfit(f"{blocks} blocks do not fit a multiprocessor with warps that make operands")
 
@@ -229,7 +242,7 @@ def check_makers(fed: FedSteps, registers: int) -> None:
 def beside_makers(fed: FedSteps, warps: int, atom: MmaAtomAttr) -> MmaAtomAttr:
     """The instruction of products, where operands are made the widest one that ptxas compiles: it takes that for one
     with the registers that threads have at launch."""
-    threads = (warps + PRODUCER_WARPS + MAKERS) * fed.gpu.warp_size
+    threads = sum(making(warps, copies=bool(fed.operands))[0]) * fed.gpu.warp_size
     most = fed.gpu.registers_per_sm // threads - LEAST_REGISTERS
     a, b, d = atom.types
     found, columns = atom.instruction, atom.instruction.n
@@ -245,16 +258,17 @@ def beside_makers(fed: FedSteps, warps: int, atom: MmaAtomAttr) -> MmaAtomAttr:
 def agents_of_warps(agents: Sequence[Block], feeds: Feeds, warps: int, registers: int) -> Operation:
     """The agents of a loop: so many warps that multiply, with so many registers at least, a thread that copies, and
     warps that transpose tiles or make operands, if they have a region."""
+    copies = bool(feeds.filled)
     turned, budget = len(agents) > COPIES + 1, BUDGETS.get(warps)
     if turned and warps in TRANSPOSING and registers <= TRANSPOSING[warps][0]:
         budget = TRANSPOSING[warps]
     counts = [warps, PRODUCER_WARPS - TRANSPOSERS, TRANSPOSERS] if turned else [warps, PRODUCER_WARPS]
     given = [] if budget is None else [*budget, *budget[1:][:turned]]
     if feeds.made:
-        counts, given = [warps, PRODUCER_WARPS, MAKERS], list(MAKING[warps])
+        counts, given = making(warps, copies=copies)
     return AgentSwitchOp.make(
         regions=[Region(block) for block in agents],
         agent_warps=array_of(*counts),
         agent_registers=array_of(*given) if given else None,
-        agent_elected=array_of(*(int(n == COPIES) for n in range(len(agents)))),
+        agent_elected=array_of(*(int(copies and n == COPIES) for n in range(len(agents)))),
     )

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.ir import Block, SSAValue
+from xdsl.ir import SSAValue
 
 from libtile.atoms import wgmma
 from libtile.dialects.nv_tileaa.functions import FuncOp
@@ -69,13 +69,10 @@ class WarpSums(FedProducts):
         kinds = [(feed.type, feed.ctas) for feed in self.feeds.all]
         for feed, pipe in zip(self.feeds.all, make_pipelines(at, kinds)):
             feed.pipe = pipe
-        consumer, producer = Block(), Block()
-        self.produce(Inserter(producer, None, loop.location), self.feeds.filled, descriptors)
         count = trips(at, loop) if outer is None else None
         steps = WarpSteps(loop, self.sums, self.feeds, len(self.products))
         agents = parted(
-            self, steps, lambda at, count, start: steps.overlapped(at, count, self._issue, start), count,
-            (consumer, producer),
+            self, steps, lambda at, count, start: steps.overlapped(at, count, self._issue, start), count, descriptors,
         )  # fmt: skip
         end_agents(at, agents_of_warps(agents, self.feeds, self.warps, self.registers), kinds)
         done = loop if outer is None else outer
