@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
-from libtile.codegen.builder import KernelBuilder, Value
+from collections import Counter
+from collections.abc import Sequence
+
+from libtile.codegen.builder import KernelBuilder, Value, integer
 from libtile.codegen.integers import is_signed
-from libtile.codegen.llvm_types import I1
+from libtile.codegen.llvm_types import I1, I32
 
 _PREDICATES = {
     "equal": "eq",
@@ -52,3 +55,40 @@ def is_nan(b: KernelBuilder, value: Value) -> Value:
 def select(b: KernelBuilder, condition: Value, if_true: Value, if_false: Value) -> Value:
     """One of two values by an i1."""
     return b.select(condition, if_true, if_false)
+
+
+WORD = 32
+"""Bits of a word."""
+LEAST_BITS = 5
+"""Ranks from which on a word is worth making."""
+
+
+def select_by_ranks(
+    b: KernelBuilder, number: Value, ranks: Sequence[int], lhs: Sequence[Value], rhs: Sequence[Value]
+) -> list[Value]:
+    """One of two values for each rank: the first one where a number, an i32 that is not negative, is more than it.
+
+    Bits of words say which ranks are not reached: all from one on, by a shift of which LLVM knows nothing, as it would
+    make comparisons again of shift and tests. A bit is tested in front of the values that it chooses, and they are in
+    its order, so that ptxas moves seven bits to predicates at once (R2P).
+    """
+    bits = Counter(rank // WORD for rank in set(ranks))
+    words: dict[int, Value] = {}
+    reached: dict[int, Value] = {}
+    chosen: dict[int, Value] = {}
+    few = {rank for rank in ranks if bits[rank // WORD] < LEAST_BITS}  # these compare the number, and it is done with
+    order = sorted(range(len(ranks)), key=lambda register: (ranks[register] not in few, ranks[register], register))
+    for register in order:
+        rank = ranks[register]
+        place = rank // WORD
+        if rank not in reached and rank in few:
+            reached[rank] = b.compare("sgt", number, integer(I32, rank))
+        elif rank not in reached:
+            if place not in words:
+                left = b.add(number, integer(I32, -place * WORD))
+                left = left if not place else b.call("llvm.smax.i32", I32, [left, integer(I32, 0)])
+                words[place] = b.asm("shl.b32 $0, -1, $1;", "=r,r", I32, [left])
+            bit = b.and_(words[place], integer(I32, 1 << rank % WORD))
+            reached[rank] = b.compare("eq", bit, integer(I32, 0))
+        chosen[register] = b.select(reached[rank], lhs[register], rhs[register])
+    return [chosen[register] for register in range(len(ranks))]

@@ -13,7 +13,7 @@ from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, IntegerAttr, Intege
 from xdsl.ir import Attribute, Operation
 
 from libtile.analysis.alias_scopes import ALIAS_SCOPE
-from libtile.dialects import scf
+from libtile.dialects import arith, scf
 from libtile.dialects.nv_tileaa import memory
 from libtile.dialects.nv_tileaa.arithmetic import ElementwiseOp
 from libtile.dialects.nv_tileaa.attributes import MemSemanticAttr
@@ -27,6 +27,7 @@ from libtile.dialects.nv_tileas.attributes import ConversionAttr, ExchangesAttr,
 from libtile.dialects.nv_tileas.pipeline import AgentSwitchOp, CreatePipelineOp, ProducerCommitOp
 from libtile.ir.operands import source_of
 from libtile.ir.tile_form import operand_group, shape_of
+from libtile.lowering.ranks import RANKS, are_ranks
 from libtile.support.records import dataclass
 
 Classes = tuple[type[Operation], ...]
@@ -179,6 +180,7 @@ DECISIONS: dict[str, Declared] = {
     "registers_shared": Declared((AgentSwitchOp,), TEXT),
     "in_pairs": Declared((ElementwiseOp, tiles.ReduceOp), FLAG),
     "in_threes": Declared((tiles.ReduceOp,), FLAG),
+    RANKS: Declared((arith.SelectOp,), Form("an array of numbers that a number is more than, by registers", are_ranks)),
     "drained": Declared((CreatePipelineOp,), FLAG),
     "nv_tileas.host-code": Declared((FuncOp, ModuleOp), FLAG),
     "nv_tileas.num-device-tmas": Declared((FuncOp,), COUNT),

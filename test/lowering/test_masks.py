@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import libtile
+from libtile.lowering.tileas.compare_places import best_grid
 from libtile.support import statistics
 
 SIZE = 64
@@ -24,7 +25,14 @@ LEAST, GREATEST = -(1 << 31), (1 << 31) - 1
 NUMBERS = [LEAST, LEAST + 64, -64 << 20, -128, -64, 0, 64, 192, 1 << 30, GREATEST - 127, GREATEST - 63]
 
 
-def mask(predicate: str, left: str, right: str, factor: int) -> str:
+CHOOSE = f"""%yes = constant <i32: 1> : tile<{SIZE}x{SIZE}xi32>
+        %no = constant <i32: -5> : tile<{SIZE}x{SIZE}xi32>
+        %e = select %m, %yes, %no : tile<{SIZE}x{SIZE}xi1>, tile<{SIZE}x{SIZE}xi32>"""
+"""In place of the mask's elements themselves."""
+EXTEND = "%e = exti %m unsigned : tile<64x64xi1> -> tile<64x64xi32>"
+
+
+def mask(predicate: str, left: str, right: str, factor: int, then: str = EXTEND) -> str:
     """A kernel that stores where, in a tile, one place is before another: `left` and `right` are `rows`, `columns` or
     `same`, a number plus the index along a dimension, or the number alone. Numbers are multiples of `factor`."""
 
@@ -61,7 +69,7 @@ def mask(predicate: str, left: str, right: str, factor: int) -> str:
         %i, %j, %k = get_tile_block_id : tile<i32>
         {loaded("a", "as")} {loaded("b", "bs")} {side("x", "a", left)} {side("y", "b", right)}
         %m = cmpi {predicate} %x, %y, signed : tile<64x64xi32> -> tile<64x64xi1>
-        %e = exti %m unsigned : tile<64x64xi1> -> tile<64x64xi32>
+        {then}
         %r = reshape %e : tile<64x64xi32> -> tile<1x64x64xi32>
         %v = make_tensor_view %to, shape = [%n, 64, 64], strides = [4096, 64, 1] : tile<i32> -> {view}
         %p = make_partition_view %v : {part}
@@ -78,21 +86,22 @@ def expected(predicate: str, left: str, right: str, a: int, b: int) -> np.ndarra
         return np.broadcast_to(PREDICATES[predicate](x, y), (SIZE, SIZE)).astype(np.int32)
 
 
-def check(factor: int, pairs: list[tuple[int, int]], predicate: str, left: str, right: str) -> None:
-    text = mask(predicate, left, right, factor)
+def check(factor: int, pairs: list[tuple[int, int]], predicate: str, left: str, right: str, then: str = EXTEND) -> None:
+    text = mask(predicate, left, right, factor, then)
     numbers = np.array(pairs, np.int64).T // factor
     out = np.zeros((len(pairs), SIZE, SIZE), np.int32)
     args = [out, *(np.ascontiguousarray(n, np.int32) for n in numbers), len(pairs)]
     libtile.run(libtile.parse(text), "k", grid=len(pairs), args=args, backend="simulator", gpu_name="sm_90")
     for got, (a, b) in zip(out, pairs, strict=True):
-        np.testing.assert_array_equal(got, expected(predicate, left, right, a, b), f"{a} and {b}")
+        wanted = expected(predicate, left, right, a, b)
+        np.testing.assert_array_equal(got, np.where(wanted, 1, -5) if then == CHOOSE else wanted, f"{a} and {b}")
 
 
-def comparisons(text: str) -> int:
+def comparisons(text: str, what: str = "comparisons of places") -> int:
     """How many comparisons the pass has done in its way."""
     with statistics.collect() as counted:
         libtile.compile(libtile.parse(text), gpu_name="sm_90")
-    return counted.get("comparisons of places", 0)
+    return counted.get(what, 0)
 
 
 SIDES = [("rows", "columns"), ("columns", "rows"), ("columns", "same"), ("same", "columns"), ("rows", "same")]
@@ -103,6 +112,41 @@ SIDES = [("rows", "columns"), ("columns", "rows"), ("columns", "same"), ("same",
 def test_places_are_compared_right_however_far_apart_they_are(predicate, left, right):
     assert comparisons(mask(predicate, left, right, SIZE)) == (predicate != "equal")
     check(SIZE, [*product(NUMBERS, NUMBERS)], predicate, left, right)
+
+
+@pytest.mark.parametrize(("left", "right"), SIDES[:2])  # elsewhere a thread compares with too few
+@pytest.mark.parametrize("predicate", [name for name in PREDICATES if name != "equal"])
+def test_elements_are_chosen_right_however_far_apart_places_are(predicate, left, right):
+    assert comparisons(mask(predicate, left, right, SIZE, CHOOSE), "choices by ranks") == 1
+    check(SIZE, [*product(NUMBERS, NUMBERS)], predicate, left, right, CHOOSE)
+
+
+SCORES = {
+    "mma.sync and wgmma": ([0, 8], [column + low for column in range(0, 128, 8) for low in (0, 1)]),
+    "tensor memory": ([0], range(128)),
+    "queries across": ([row + high for row in range(0, 64, 16) for high in (0, 8)], [0, 1, 8, 9]),
+    "pieces of rows": (range(0, 64, 8), range(4)),
+}
+"""Indices of a thread's elements along two dimensions."""
+
+
+@pytest.mark.parametrize("scores", SCORES)
+@pytest.mark.parametrize("multiple", [1, 2, 16, 128])
+def test_ranks_say_which_constants_a_number_reaches(scores, multiple):
+    rows, columns = SCORES[scores]
+    constants = {column - row for row in rows for column in columns}
+    grid = best_grid(constants, multiple)
+    if grid is None:
+        assert multiple < 8 or scores == "pieces of rows"
+        return
+    size, steps = 1 << grid.far, range(1 << grid.near)
+    for number in range(min(constants) - 600, max(constants) + 600):
+        whole, rest = divmod(number, size)
+        behind = sum((rest + size - grid.first - place) >> grid.far for place in steps)
+        reached = max((whole << grid.near) + behind, 0)
+        for constant in constants:
+            assert (reached > grid.rank(constant)) == (number >= constant)
+    assert not grid.far or multiple % size == 0
 
 
 @pytest.mark.parametrize("factor", [1, SIZE // 2])

@@ -15,6 +15,10 @@ Many of these constants are equal: on a diagonal, the tile of a product has half
 wrap around, which is known of a multiple of a power of two above all indices, and of an addition that says so. The
 difference a - b may wrap around: it is halved, twice, where it is far from zero, which changes no comparison with an
 index.
+
+Where a mask only chooses between elements, as it mostly does, and has many constants, these have ranks on a grid, and a
+thread counts how many places of the grid its number reaches (`lowering/ranks.py`). Steps of the grid divide a and b, so
+that their difference in steps wraps around never.
 """
 
 from __future__ import annotations
@@ -38,9 +42,11 @@ from libtile.dialects.nv_tileas.tiles import Rearranging, ReinterpretOp
 from libtile.ir.facts import MAX_DIVISOR, power_of_two_factor
 from libtile.ir.places import walk
 from libtile.ir.tile_form import erase, integer_of, shape_of
-from libtile.layouts import REGISTER
+from libtile.layouts import REGISTER, LinearLayout
 from libtile.layouts.collectives import is_unit
-from libtile.lowering.expand.maker import Maker
+from libtile.lowering.agents import agent_of
+from libtile.lowering.expand.maker import Maker, array_of
+from libtile.lowering.ranks import RANKS, registers_of
 from libtile.support import statistics
 from libtile.support.records import dataclass, replace
 
@@ -52,6 +58,15 @@ NEAR = 1 << 28
 """A difference whose half is less far from zero than this is taken as it is."""
 _PREDICATES = {2: "slt", 3: "sle", 4: "sgt", 5: "sge"}
 """Comparisons of signed numbers, by the number of their predicate."""
+_STRICT, _AT_LEAST = ("sgt", "sle"), ("sge", "sgt")
+"""Those of them that ask, or deny, that one number is more than the other; and those that ask, and do not deny."""
+LEAST_RANKS = 16
+"""Constants from which on it is worth counting how many of them are reached. Seven predicates at a time leave none for
+others, which costs some instructions."""
+MOST_PLACES = 2
+"""Places that a grid has at most for each of them."""
+MOST_HELD = 128
+"""Elements of a mask and of what its loop carries, from which on a thread outside of agents has no room for ranks."""
 _RENAMING = BroadcastOp | View | Rearranging | ReinterpretOp
 """Ops whose result has the elements of their source, at other places or in other threads."""
 _KEEP_MULTIPLES = (
@@ -99,13 +114,83 @@ def _compare_places(op: arith.CmpiOp) -> bool:
     if left is None or right is None or left.dim == right.dim:
         return False
     maker, shape = _Maker(op, layout), shape_of(type_)
+    predicate = _PREDICATES[op.predicate.value.data]
+    chosen, grid = _chosen_by(op), None
+    if chosen is not None and _has_room(op):
+        constants = [constant + (predicate in _STRICT) for constant in _constants(layout, left.dim, right.dim)]
+        grid = best_grid(set(constants), min(_multiple(left.number), _multiple(right.number)))
+    if chosen is not None and grid is not None:
+        made = maker.is_reached(left, right, grid, more=predicate in _STRICT)
+        chosen.operands[0] = made
+        chosen.attributes[RANKS] = array_of([grid.rank(constant) for constant in constants])
+        if predicate not in _AT_LEAST:
+            chosen.operands[1], chosen.operands[2] = chosen.operands[2], chosen.operands[1]
+        statistics.count("choices by ranks")
+        erase(op)
+        return True
     difference = maker.splat(maker.difference(maker.scalar(left.number), maker.scalar(right.number)), shape)
     (t, r), (u, s) = (maker.thread_and_constant(place, shape) for place in (left, right))
     mine = maker.put(arith.SubiOp(maker.add(difference, t), u))
-    made = maker.compare(mine, maker.put(arith.SubiOp(s, r)), _PREDICATES[op.predicate.value.data])
+    made = maker.compare(mine, maker.put(arith.SubiOp(s, r)), predicate)
     op.result.replace_all_uses_with(made)
     erase(op)
     return True
+
+
+def _chosen_by(op: arith.CmpiOp) -> SelectOp | None:
+    """The op beside a comparison that chooses elements by it, if nothing else uses it."""
+    uses = list(op.result.uses)
+    user = uses[0].operation if len(uses) == 1 else None
+    return user if isinstance(user, SelectOp) and user.cond is op.result and user.parent is op.parent else None
+
+
+def _has_room(op: arith.CmpiOp) -> bool:
+    """Whether predicates by bits fit beside what a thread holds: an agent's warps have the registers for what they do,
+    and others are known to have them where little goes through a loop."""
+    held, loop = registers_of(op.result.type), op.parent_op()
+    while loop is not None and not isinstance(loop, scf.ForOp | scf.WhileOp | FuncOp):
+        loop = loop.parent_op()
+    if agent_of(op)[0] is not None or loop is None:
+        return True
+    return held + sum(registers_of(value.type) for value in loop.results) < MOST_HELD
+
+
+def _constants(layout: LinearLayout, left: int | None, right: int | None) -> list[int]:
+    """What the number of a thread is compared with for each register."""
+    places = [layout(register=number) for number in range(layout.in_size(REGISTER))]
+    r, s = ([0 if dim is None else place[layout.out_dims[dim]] for place in places] for dim in (left, right))
+    return [b - a for a, b in zip(r, s, strict=True)]
+
+
+# -- constants as places of a grid ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Numbers from `first` on: steps of 2 to the power of `far`, of each of which the first 2 to the power of `near`
+    are places. Places have ranks, in their order from 0 on."""
+
+    first: int
+    far: int
+    near: int
+
+    def rank(self, place: int) -> int:
+        """How many places are below one."""
+        offset = place - self.first
+        return (offset >> self.far << self.near) + offset % (1 << self.far)
+
+
+def best_grid(constants: set[int], multiple: int) -> Grid | None:
+    """The grid with the fewest places that has all constants, if it has few others. The numbers of which a difference
+    is compared with them are multiples of a power of two."""
+    first, found = min(constants), []
+    for far in (0, *range(2, multiple.bit_length())):
+        near = max((constant - first) % (1 << far) for constant in constants).bit_length()
+        if not far or near <= far - 2:  # differences in steps, times the places of one, are below 2 ** 30
+            found.append(Grid(first, far, near))
+    best = min(found, key=lambda grid: grid.rank(max(constants)))
+    places = best.rank(max(constants)) + 1
+    return best if len(constants) >= LEAST_RANKS and places <= MOST_PLACES * len(constants) else None
 
 
 # -- what is compared -------------------------------------------------------------------------------------------------
@@ -225,6 +310,34 @@ class _Maker(Maker):
 
     def number(self, number: int) -> SSAValue:
         return self.put(arith.ConstantOp(IntegerAttr(number, i32)))
+
+    def is_reached(self, left: _Place, right: _Place, grid: Grid, *, more: bool) -> SSAValue:
+        """Whether the place on the left is at least that on the right, or more: by ranks, which are compared with how
+        many places of a grid a thread's number reaches."""
+        assert self.layout is not None
+        shape = self.layout.shape
+
+        def const(number: int) -> SSAValue:
+            return self.constant(number, shape, i32)
+
+        (t, r), (u, s) = (self.thread_and_constant(place, shape) for place in (left, right))
+        a, b = self.scalar(left.number), self.scalar(right.number)
+        if grid.far:
+            far = self.number(grid.far)
+            a, b = (self.put(arith.ShRSIOp(number, far)) for number in (a, b))
+            steps = self.put(arith.ShLIOp(self.put(arith.SubiOp(a, b)), self.number(grid.near)))
+        else:
+            steps = self.difference(a, b)
+        # A step has places that follow each other: of those that are behind the number only one step has a part.
+        thread, behind = self.put(arith.SubiOp(t, u)), const(0)
+        for place in range(1 << grid.near):
+            ahead = self.add(thread, const((1 << grid.far) - grid.first - place))
+            behind = self.add(behind, self.put(arith.ShRSIOp(ahead, const(grid.far))))
+        reached = self.put(arith.MaxSIOp(self.add(self.splat(steps, shape), behind), const(0)))
+        known = self.add(self.put(arith.SubiOp(s, r)), const(more - grid.first))
+        step = self.put(arith.ShLIOp(self.put(arith.ShRSIOp(known, const(grid.far))), const(grid.near)))
+        rank = self.add(step, self.put(arith.AndIOp(known, const((1 << grid.far) - 1))))
+        return self.compare(reached, rank, "sgt")
 
     def difference(self, a: SSAValue, b: SSAValue) -> SSAValue:
         """a - b where it is near zero; elsewhere something of its sign that is far from it, too."""

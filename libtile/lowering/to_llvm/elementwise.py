@@ -27,6 +27,7 @@ from libtile.dialects.nv_tileaa.pointers import (
 from libtile.ir.tile_form import TileOp, shape_of
 from libtile.lowering.errors import unsupported
 from libtile.lowering.pairs import IN_PAIRS, IN_THREES, takes_pairs, takes_threes
+from libtile.lowering.ranks import number_and_ranks
 from libtile.lowering.to_llvm.emitter import Emitter, element_name, rule
 from libtile.numerics.float_bits import encode
 
@@ -206,6 +207,12 @@ def _compare_floats(e: Emitter, op: arith.CmpfOp) -> None:
 
 @rule(arith.SelectOp)
 def _select(e: Emitter, op: arith.SelectOp) -> None:
+    if (ranked := number_and_ranks(op)) is not None:
+        (of, ranks), lhs, rhs = ranked, e.tile(op.lhs), e.tile(op.rhs)
+        number = e.tile(of)
+        chosen = compare.select_by_ranks(e.b, number.registers[0], ranks, lhs.registers, rhs.registers)
+        e.bind(op.result, lhs.with_registers(chosen))
+        return
     condition = e.held[op.cond]
     if isinstance(condition, Tile) or isinstance(e.held[op.lhs], Value):
         apply(e, op, compare.select)

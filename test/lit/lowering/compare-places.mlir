@@ -76,3 +76,42 @@ nv_tileaa.func @edge(%j: i32, %end: tile<16x32xi32, #scores>, %last: i32) {
   nv_tileaa.mark_for_reuse %m, %n : tile<16x32xi1, #scores>, tile<16x32xi1, #scores>
   nv_tileaa.return
 }
+
+// -----
+
+#scores = #nv_tileas.layout<register=[[0,1],[8,0],[0,8],[0,16],[0,32]], lane=[[0,2],[0,4],[1,0],[2,0],[4,0]], warp=[] : 16x64>
+#rows = #nv_tileas.layout<register=[[8,0]], lane=[[0,0],[0,0],[1,0],[2,0],[4,0]], warp=[] : 16x1>
+#row = #nv_tileas.layout<register=[[8]], lane=[[0],[0],[1],[2],[4]], warp=[] : 16>
+#columns = #nv_tileas.layout<register=[[0,1],[0,8],[0,16],[0,32]], lane=[[0,2],[0,4],[0,0],[0,0],[0,0]], warp=[] : 1x64>
+#column = #nv_tileas.layout<register=[[1],[8],[16],[32]], lane=[[2],[4],[0],[0],[0]], warp=[] : 64>
+
+// Elements that a mask chooses between: a thread counts how many of the places it compares with its number reaches. Rows
+// that are 8 apart, and columns that are 8 apart, are one step; a step has two places. Less than is the other of the two.
+// CHECK-LABEL: nv_tileaa.func @chosen
+// CHECK:       %[[STEP:.*]] = arith.constant 3 : i32
+// CHECK:       %[[A:.*]] = arith.shrsi %{{.*}}, %[[STEP]] : i32
+// CHECK:       %[[B:.*]] = arith.shrsi %{{.*}}, %[[STEP]] : i32
+// CHECK:       %[[APART:.*]] = arith.subi %[[A]], %[[B]] : i32
+// CHECK:       arith.shli %[[APART]]
+// CHECK:       %[[REACHED:.*]] = arith.maxsi
+// CHECK:       %[[MASK:.*]] = arith.cmpi sgt, %[[REACHED]], %{{.*}} : tensor<16x64xi32
+// CHECK:       arith.select %[[MASK]], %arg3, %arg2 {ranks = array<i64: 2, 3, 0, 1, 4, 5, 2, 3, 6, 7, 4, 5, 8, 9, 6, 7, 10, 11, 8, 9, 12, 13, 10, 11, 14, 15, 12, 13, 16, 17, 14, 15>}
+nv_tileaa.func @chosen(%i: i32, %j: i32, %x: tile<16x64xf32, #scores>, %y: tile<16x64xf32, #scores>) {
+  %size = arith.constant 64 : i32
+  %a0 = arith.muli %i, %size : i32
+  %b0 = arith.muli %j, %size : i32
+  %a1 = nv_tileaa.splat %a0 : i32 -> tile<16x1xi32, #rows>
+  %a2 = nv_tileaa.make_range : tile<16xi32, #row>
+  %a3 = nv_tileaa.view %a2 : tile<16xi32, #row> -> tile<16x1xi32, #rows>
+  %a4 = arith.addi %a1, %a3 : tensor<16x1xi32, #rows>
+  %a = nv_tileaa.broadcast %a4 : tile<16x1xi32, #rows> -> tile<16x64xi32, #scores>
+  %b1 = nv_tileaa.splat %b0 : i32 -> tile<1x64xi32, #columns>
+  %b2 = nv_tileaa.make_range : tile<64xi32, #column>
+  %b3 = nv_tileaa.view %b2 : tile<64xi32, #column> -> tile<1x64xi32, #columns>
+  %b4 = arith.addi %b1, %b3 : tensor<1x64xi32, #columns>
+  %b = nv_tileaa.broadcast %b4 : tile<1x64xi32, #columns> -> tile<16x64xi32, #scores>
+  %m = arith.cmpi slt, %a, %b : tensor<16x64xi32, #scores>
+  %c = arith.select %m, %x, %y : tensor<16x64xi1, #scores>, tensor<16x64xf32, #scores>
+  nv_tileaa.mark_for_reuse %c : tile<16x64xf32, #scores>
+  nv_tileaa.return
+}
