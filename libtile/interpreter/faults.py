@@ -34,6 +34,7 @@ class FaultKind(Enum):
     LOOP = "invalid loop"
     FORMAT = "invalid format string"
     STEPS = "too many steps"
+    OUTPUT = "too much output"
     MEMORY = "out of memory"
     UNSUPPORTED = "unsupported operation"
 

@@ -27,7 +27,7 @@ from libtile.interpreter.location import source_location
 from libtile.interpreter.races import RaceDetector, Token
 from libtile.support.checks import INTERPRETER, Checks
 from libtile.support.files import print_text
-from libtile.support.limits import INTERPRETER_STEPS
+from libtile.support.limits import INTERPRETER_STEPS, PRINTED
 from libtile.support.records import dataclass, field
 
 SHUFFLED = 1 << 16
@@ -87,9 +87,14 @@ class Launch:
     """How many ops a tile block may run."""
     start: Callable[[str, BlockId, Sequence[Any]], None] | None = None
     """How a host function starts a kernel, by name, grid and flat arguments; None: it is interpreted."""
+    written: int = 0
+    """Characters that were printed."""
 
     def write(self, text: str) -> None:
-        """What `print_tko` prints: kept, and written to the launch's stream if it has one."""
+        """What `print_tko` prints: kept, and written to the launch's stream if it has one. Fault for too much."""
+        self.written += len(text)
+        if self.written > PRINTED:
+            raise Fault(FaultKind.OUTPUT, f"@{self.program.name} prints more than {PRINTED} characters")
         self.printed.append(text)
         if self.out is not None:
             print_text(self.out, text)

@@ -46,6 +46,7 @@ class LaunchState:
     lock: Any = None
     counters: Counters = field(default_factory=Counters)
     output: list[str] = field(default_factory=list)
+    printed: int = 0
     heap_next: int = 0
     # First CTAs of clusters that have not started and may be taken over; they do not start any more.
     waiting_clusters: dict[int, tuple[int, int, int]] = field(default_factory=dict)

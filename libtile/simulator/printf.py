@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
+from libtile.support.limits import PRINTED
+
 from .access import AccessInfo
 from .ir import Instruction
 from .limits import MAX_PRINT_WIDTH
@@ -37,6 +39,9 @@ def vprintf(M: Access, g: ThreadGroup, ins: Instruction, formats: np.ndarray, bu
         if pointer not in texts:
             texts[pointer] = read_string(M, ins, pointer, thread)
         text, counts[k] = _format(M, ins, texts[pointer], int(buffers[k]), thread)
+        M.launch.printed += len(text)
+        if M.launch.printed > PRINTED:
+            M.fault("output-limit", f"more than {PRINTED} characters were printed", ins, thread)
         M.launch.output.append(text)
     return counts
 

@@ -11,5 +11,8 @@ any kernel takes that is tried without a GPU. What goes on is taken for an endle
 SIMULATOR_STEPS = 2 * 10**8
 """The same for the instructions of the simulator, by warps, in a CTA."""
 
+PRINTED = 1 << 26
+"""Most characters that a launch prints, all of which are kept for its result: 64 times what a device's buffer has."""
+
 TEXT_BYTES = 1 << 26
 """Longest text that is parsed, which takes some fifty times as much memory."""

@@ -266,6 +266,10 @@ def check_output(path: str) -> None:
         why = errno.EISDIR
     elif not os.path.isdir(folder):
         why = errno.ENOTDIR if os.path.exists(folder) else errno.ENOENT
+    elif os.path.exists(path) and not os.access(path, os.W_OK):
+        why = errno.EACCES
+    elif not os.access(folder, os.W_OK) and (os.path.isfile(path) or not os.path.exists(path)):
+        why = errno.EACCES  # where a file of another name is made first
     if why is not None and path != "-":
         raise ToolError(f"cannot open output file '{visible(path)}': {os.strerror(why)}")
 
