@@ -62,6 +62,7 @@ NARROWING = "RemarkTensorViewIndexTypeNarrowing"
 TMA_COSTS = ("software-implemented TMA padding", "hardware coordinate limits exceeded")
 
 NO_TMA = "TMA copies only for producers of loops, where the reference copies by TMA"
+TMA_LOAD_PARTS = "two whole stages of the tile do not fit shared memory: it comes in parts"
 TMA_PARTS = "the boxes are of parts of a result that come from tensor memory one after the other, of other columns"
 NO_TMA_COST = "TMA copies only for producers of loops: what else would cost or could not encode is not worked out"
 PRINTED = "the reference stores what print_tko prints through a view, where ours goes to the print buffer"
@@ -93,7 +94,7 @@ def explained(fact: Fact, whose: str, ours: set[Fact], theirs: set[Fact]) -> str
     if fact.name in TMA_FAILED:
         return _about_tma(fact, whose, other)
     if fact.name in (LOAD, STORE):
-        return _about_access(fact, whose, other)
+        return _about_access(fact, whose, other, ours if whose == "ours" else theirs)
     if fact.name == "RemarkTensorCoreMMA":
         chosen = [f for f in other if f.name == fact.name]
         theirs_said = fact if whose == "theirs" else next(iter(chosen), fact)
@@ -139,8 +140,10 @@ def _about_tma(fact: Fact, whose: str, other: list[Fact]) -> str:
     return ""
 
 
-def _about_access(fact: Fact, whose: str, other: list[Fact]) -> str:
+def _about_access(fact: Fact, whose: str, other: list[Fact], own: set[Fact]) -> str:
     chosen = [f for f in other if f.name == fact.name]
+    if "TMA Load" in fact.said and any("TMA Load" in f.said and f not in own for f in chosen):
+        return TMA_LOAD_PARTS
     if "TMA Store" in fact.said and any("TMA Store" in f.said for f in chosen):
         return TMA_PARTS
     if "TMA " in fact.said or any("TMA " in f.said for f in chosen):
