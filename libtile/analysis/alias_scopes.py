@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.traits import IsTerminator, MemoryEffectKind, get_effects
+from xdsl.traits import IsTerminator, MemoryEffectKind, get_effects, only_has_effect
 
 from libtile.dialects.effect_traits import Observable
 from libtile.dialects.nv_tileaa.memory import Access
@@ -76,6 +76,11 @@ def may_write_what_is_read(op: Operation, load: Operation) -> bool:
 def is_weak_access(op: Operation) -> bool:
     """Whether an access orders nothing but what its tokens say, and may be done once for several, or early."""
     return orders_nothing(op) and _semantic(op) == "weak" and "mem_scope" not in op.properties
+
+
+def is_weak_load(op: Operation) -> bool:
+    """Whether an op is a weak access and does nothing but read."""
+    return is_weak_access(op) and only_has_effect(op, MemoryEffectKind.READ)
 
 
 def orders_nothing(op: Operation) -> bool:

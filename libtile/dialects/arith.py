@@ -317,14 +317,14 @@ class RemSIOp(BinaryOp):
     """What `divsi` leaves."""
 
     name = "arith.remsi"
-    traits = traits_def(Pure(), DividesBy(1, True), _division("remainder", "signed"))
+    traits = traits_def(NoMemoryEffect(), DividesBy(1, True), _division("remainder", "signed"))
 
 
 class RemUIOp(BinaryOp):
     """What `divui` leaves."""
 
     name = "arith.remui"
-    traits = traits_def(DividesBy(1, False), _division("remainder", "unsigned"))
+    traits = traits_def(NoMemoryEffect(), DividesBy(1, False), _division("remainder", "unsigned"))
 
 
 DIVISIONS = (DivSIOp, RemSIOp, CeilDivSIOp, FloorDivSIOp, DivUIOp, RemUIOp, CeilDivUIOp)

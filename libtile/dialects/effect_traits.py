@@ -88,6 +88,28 @@ class ReadsOrWrites(MemoryEffect):
         return READS if op.results else ANYTHING
 
 
+class MayDraw(Allocates):
+    """Makes an iterator of its own; one of turns that are drawn takes a turn from all others, and waits for it."""
+
+    @classmethod
+    def get_effects(cls, op: Operation) -> Effects:
+        return ANYTHING if "drawn" in op.properties else super().get_effects(op)
+
+
+_BUFFER = "nv_tileas.buffer"
+"""The type of storage for a tile."""
+
+
+class ChangesDestination(MemoryEffect):
+    """Replaces a part of its destination: it gives another tile, or writes the storage that it was given."""
+
+    @classmethod
+    def get_effects(cls, op: Operation) -> Effects:
+        if any(result.type.name == _BUFFER for result in op.results):
+            return ANYTHING
+        return READS if any(value.type.name == _BUFFER for value in op.operands) else NOTHING
+
+
 class PureIfSaid(MemoryEffect):
     """Foreign code, which does nothing but compute when its `pure` says so."""
 

@@ -26,6 +26,11 @@ def _computed(cls: type[Operation]) -> Folds | None:
     return next((trait for trait in cls.traits if isinstance(trait, Folds)), None)
 
 
+def computes(op: Operation) -> bool:
+    """Whether an op says what it gives for constant operands."""
+    return _computed(type(op)) is not None
+
+
 def fold(op: Operation, operands: Known) -> Elements | None:
     """What the op's only result holds, for operands of which some are known; None where that is not known."""
     trait = _computed(type(op))
@@ -182,6 +187,18 @@ def _spread(op: Operation, operands: Known, parameters: Parameters) -> Elements 
     return source if source is not None and len(source) == 1 else None
 
 
+def _same_bits(op: Operation, operands: Known, parameters: Parameters) -> Elements | None:
+    """The same elements, seen as integers of another sort of the same width."""
+    source, result = (integer_bits(value.type) for value in (op.operands[0], op.results[0]))
+    return operands[0] if source is not None and source == result else None
+
+
+def _together(op: Operation, operands: Known, parameters: Parameters) -> Elements | None:
+    """The elements of the first two operands: known where all of them are equal."""
+    first, second = operands[:2]
+    return first if first is not None and first == second and len(first) == 1 else None
+
+
 def _select(op: Operation, operands: Known, parameters: Parameters) -> Elements | None:
     condition, if_true, if_false = operands
     if condition is None:
@@ -220,6 +237,8 @@ FUNCTIONS: Mapping[str, Fold] = {
     "truncate": _unary(lambda a, bits, result, p: a),
     "same": _same,
     "spread": _spread,
+    "same_bits": _same_bits,
+    "together": _together,
     "select": _select,
 }
 """What ops compute, by the name that `Folds` has."""

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """`canonicalize-tileaa`: simpler equivalent forms of nv_tileaa ops, and dead ops gone.
 
-Chains of pointer additions become one, shape ops on splats become splats, shape ops on shape ops become one, masks that
-are constant go away, joins of tokens are flattened, and accesses of different alias scopes do not wait for each other.
-Types keep their layouts, so the pass works in nv_tileas too.
+What is computed of constants is a constant (by the folding interface, arith's ops too), chains of pointer additions
+become one, shape ops on splats become splats, shape ops on shape ops become one, masks that are constant go away, joins
+of tokens are flattened, and accesses of different alias scopes do not wait for each other. Types keep their layouts, so
+the pass works in nv_tileas too.
 """
 
 from __future__ import annotations
@@ -12,20 +13,42 @@ from collections.abc import Callable
 from typing import Any
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import DenseArrayBase, DenseIntOrFPElementsAttr, IntegerAttr, IntegerType, ModuleOp, i32, i64
-from xdsl.ir import Operation, SSAValue
+from xdsl.dialects.builtin import (
+    DenseArrayBase,
+    DenseIntOrFPElementsAttr,
+    IntegerAttr,
+    IntegerType,
+    ModuleOp,
+    TensorType,
+    i32,
+    i64,
+)
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.traits import IsTerminator
 
+from libtile.analysis.alias_scopes import is_weak_access, is_weak_load
 from libtile.dialects import arith
 from libtile.dialects.arith import ExtSIOp, like
+from libtile.dialects.constant_ops import constant_op
+from libtile.dialects.constants import constant_elements
 from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
+from libtile.dialects.cuda_tile.types import NUMBER_NAMES, TileType
+from libtile.dialects.folding import computes, fold
 from libtile.dialects.nv_tileaa.arithmetic import OPS
-from libtile.dialects.nv_tileaa.memory import GatherLoadOp, Load, LoadOp, ScatterStoreOp, Store, StoreOp
-from libtile.dialects.nv_tileaa.pointers import AddPtrOp, BitcastOp, IntToPtrOp, PtrToIntOp
+from libtile.dialects.nv_tileaa.memory import AtomicCas, AtomicRmw, Load, Store
+from libtile.dialects.nv_tileaa.pointers import (
+    AddPtrOp,
+    BitcastOp,
+    GetDimSizeOp,
+    IntToPtrOp,
+    MakeMemRefOp,
+    PtrToIntOp,
+)
 from libtile.dialects.nv_tileaa.shapes import (
     BroadcastOp,
     CatOp,
+    ConstantOp,
     ExpandDims,
     ExtractOp,
     ExtractSliceOp,
@@ -36,14 +59,14 @@ from libtile.dialects.nv_tileaa.shapes import (
     integers_of,
 )
 from libtile.dialects.nv_tileaa.tokens import AssumeOp, CreateMemTokenOp, JoinMemTokenOp
-from libtile.dialects.nv_tileas.memory import LoadOp as TileasLoadOp
-from libtile.dialects.nv_tileas.memory import StoreOp as TileasStoreOp
+from libtile.dialects.nv_tileaa.types import DYNAMIC, MemRefType
 from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp
 from libtile.dialects.nv_tileas.tiles import ExtractSliceOp as TileasExtractSliceOp
 from libtile.ir.grouped_op import SEGMENTS
 from libtile.ir.operands import source_of
 from libtile.ir.places import walk
 from libtile.ir.tile_form import TileOp, element_of, erase
+from libtile.numerics.elements import ELEMENTS
 from libtile.support import statistics
 from libtile.support.records import dataclass
 from libtile.transforms import reporting
@@ -82,14 +105,18 @@ def canonicalize_inner(root: Operation, max_iterations: int = MAX_SWEEPS) -> boo
     changed = False
     while max_iterations < 0 or sweeps < max_iterations:
         sweeps += 1
-        now = [_rewrite(found) for found in list(walk(root)) if isinstance(found, TileOp) and found.parent]
+        now = [_rewrite(found) for found in list(walk(root)) if found.parent is not None]
         if not (True in now) | _erase_dead(root):
             break
         changed = True
     return changed
 
 
-def _rewrite(op: TileOp) -> bool:
+def _rewrite(op: Operation) -> bool:
+    if _fold(op):
+        return True
+    if not isinstance(op, TileOp):
+        return False
     name, place = op.name, reporting.place_of(op)
     for pattern in next((PATTERNS[cls] for cls in type(op).__mro__ if cls in PATTERNS), ()):
         found = pattern(op)
@@ -104,6 +131,24 @@ def _rewrite(op: TileOp) -> bool:
             erase(op)
         return True
     return False
+
+
+def _fold(op: Operation) -> bool:
+    """Put a constant in the place of an op that computes one number, or one for each element of a tile."""
+    elements = fold(op, [constant_elements(value) for value in op.operands]) if computes(op) else None
+    if elements is None or op.results[0].first_use is None:
+        return False
+    made = constant_op(elements, op.results[0].type)
+    if not made or any(type(last) is type(op) for last in made):  # a splat of a constant is one
+        return False
+    place = reporting.place_of(op)
+    for constant in made:
+        _put(op, constant)
+    reporting.done(place, "Canonicalize", "Op brought into canonical form", Op=op.name, Pattern="fold")
+    statistics.count("patterns applied")
+    op.results[0].replace_all_uses_with(made[-1].results[0])
+    erase(op)
+    return True
 
 
 def _erase_dead(root: Operation) -> bool:
@@ -121,7 +166,7 @@ def _erase_dead(root: Operation) -> bool:
 # -- helpers ----------------------------------------------------------------------------------------------------------
 
 
-def _put(op: TileOp, made: Operation) -> SSAValue:
+def _put(op: Operation, made: Operation) -> SSAValue:
     """Insert an op in front of another; its result."""
     block = op.parent
     assert block is not None  # the sweep visits ops in blocks only
@@ -206,6 +251,21 @@ def cat_of_splats(op: CatOp) -> list[SSAValue] | bool:
     return _again(op, SplatOp, lhs.source)
 
 
+def size_of_memref(op: GetDimSizeOp) -> list[SSAValue] | bool:
+    """The size along a dimension that the type has, or that the memref was made with."""
+    type_, dim = op.source.type, op.dim.value.data
+    if not isinstance(type_, MemRefType):
+        return False
+    if type_.shape[dim] == DYNAMIC:
+        made = op.source.owner
+        if not isinstance(made, MakeMemRefOp):
+            return False
+        size: SSAValue = made.sizes[type_.shape[:dim].count(DYNAMIC)]
+        return [size] if size.type == op.result.type else False
+    constant = constant_op((type_.shape[dim],), op.result.type)
+    return [[_put(op, one) for one in constant][-1]] if constant else False
+
+
 # -- pointers ---------------------------------------------------------------------------------------------------------
 
 
@@ -247,35 +307,56 @@ def round_trip(inverse: type[Unary]) -> Pattern:
 
 
 def load_of_nothing(op: Load) -> list[SSAValue] | bool:
-    """A load whose mask is false gives `other`, and its token as it was."""
-    if op.mask is None or op.other is None or constant_bool(op.mask) is not False:
+    """A load whose mask is false gives `other` (zeros, where nothing is said), and its token as it was."""
+    if op.mask is None or constant_bool(op.mask) is not False or not is_weak_load(op):
         return False
-    if op.semantic != "weak" or op.other.type != op.value.type:
-        return False
-    return [op.other, *_token(op)]
+    if op.other is not None:
+        return [op.other, *_token(op)] if op.other.type == op.value.type else False
+    zeros = _zeros(op.value.type)
+    return False if zeros is None else [_put(op, zeros), *_token(op)]
+
+
+def _zeros(type_: Attribute) -> Operation | None:
+    """A tile of zeros; None for what there are no constants of."""
+    element = element_of(type_)
+    if not isinstance(type_, TensorType) or element not in NUMBER_NAMES:
+        return None
+    size = ELEMENTS[NUMBER_NAMES[element]].storage_bytes
+    return ConstantOp.make(results=[type_], value=DenseElementsAttr(TileType(type_.get_shape(), element), bytes(size)))
 
 
 def store_of_nothing(op: Store) -> list[SSAValue] | bool:
     """A store whose mask is false does nothing."""
-    if op.mask is None or constant_bool(op.mask) is not False or op.semantic != "weak":
+    if op.mask is None or constant_bool(op.mask) is not False or not is_weak_access(op):
         return False
     return _token(op)
 
 
-def _token(op: Load | Store) -> list[SSAValue]:
+def atomic_of_nothing(op: AtomicRmw | AtomicCas) -> list[SSAValue] | bool:
+    """An atomic whose mask is false, and whose result nobody wants, does nothing."""
+    if op.mask is None or constant_bool(op.mask) is not False or op.result.first_use is not None:
+        return False
+    if op.semantic not in ("weak", "relaxed") or op.is_volatile is not None:
+        return False
+    return [op.operands[1], *_token(op)]
+
+
+def _token(op: Load | Store | AtomicRmw | AtomicCas) -> list[SSAValue]:
     """The token behind an access that is gone, if it has one."""
     if op.result_token is None:
         return []
     return [op.token if op.token is not None else _put(op, CreateMemTokenOp.make(results=[op.result_token.type]))]
 
 
-def drop_true_mask(op: Load | Store) -> bool:
-    """A mask that is true everywhere says nothing, and nor does what stands for masked elements."""
+def drop_true_mask(op: Load | Store | AtomicRmw | AtomicCas) -> bool:
+    """A mask that is true everywhere says nothing, and nor does what stands for masked elements, unless that it stands
+    for those outside of what is viewed as well."""
     if op.mask is None or constant_bool(op.mask) is not True:
         return False
     kept, sizes = [], []
+    needless = ("mask",) if isinstance(op, Load) and op.LEAVES else ("mask", "other")
     for (name, _), size in zip(op.get_irdl_definition().operands, op.segment_sizes(), strict=True):
-        gone = name in ("mask", "other")
+        gone = name in needless
         sizes.append(0 if gone else size)
         kept += [] if gone else list(op.group(name))
     op.operands = kept
@@ -314,6 +395,7 @@ def assume_again(op: AssumeOp) -> list[SSAValue] | bool:
 _VIEWS: tuple[Pattern, ...] = (same_type, of_splat, of_same_op)
 _LOADS: tuple[Pattern, ...] = (load_of_nothing, drop_true_mask)
 _STORES: tuple[Pattern, ...] = (store_of_nothing, drop_true_mask)
+_ATOMICS: tuple[Pattern, ...] = (atomic_of_nothing, drop_true_mask)
 
 PATTERNS: dict[type[TileOp], tuple[Pattern, ...]] = {
     View: _VIEWS,
@@ -325,16 +407,15 @@ PATTERNS: dict[type[TileOp], tuple[Pattern, ...]] = {
     TileasExtractSliceOp: (same_type, of_splat),
     CatOp: (cat_of_splats,),
     ConvertLayoutOp: (same_type, of_same_op),
+    GetDimSizeOp: (size_of_memref,),
     AddPtrOp: (addptr_zero, addptr_twice),
     IntToPtrOp: (round_trip(PtrToIntOp),),
     PtrToIntOp: (round_trip(IntToPtrOp),),
     BitcastOp: (same_type, round_trip(BitcastOp)),
-    LoadOp: _LOADS,
-    TileasLoadOp: _LOADS,
-    GatherLoadOp: _LOADS,
-    StoreOp: _STORES,
-    TileasStoreOp: _STORES,
-    ScatterStoreOp: _STORES,
+    Load: _LOADS,
+    Store: _STORES,
+    AtomicRmw: _ATOMICS,
+    AtomicCas: _ATOMICS,
     JoinMemTokenOp: (flatten_join,),
     AssumeOp: (assume_again,),
     OPS["addf"]: (select_addend,),

@@ -14,8 +14,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
-from libtile.analysis.alias_scopes import is_weak_access, may_write_what_is_read
-from libtile.dialects.nv_tileaa.memory import Load
+from libtile.analysis.alias_scopes import is_weak_load, may_write_what_is_read
 from libtile.support import statistics
 from libtile.support.records import dataclass
 from libtile.support.scopes import ScopedTable
@@ -56,7 +55,7 @@ def _merge_in(block: Block, available: ScopedTable[_Key, Operation]) -> bool:
             for inner in region.blocks:
                 with available.scope():
                     changed |= _merge_in(inner, available)
-        is_load = isinstance(op, Load) and is_weak_access(op)
+        is_load = is_weak_load(op)
         if not is_load and not is_mergeable(op):
             loads = {key: load for key, load in loads.items() if not may_write_what_is_read(op, load)}
             continue

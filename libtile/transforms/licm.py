@@ -17,9 +17,8 @@ from xdsl.ir import Operation, Region
 from xdsl.passes import ModulePass
 from xdsl.traits import IsTerminator
 
-from libtile.analysis.alias_scopes import is_weak_access, may_write_what_is_read
+from libtile.analysis.alias_scopes import is_weak_load, may_write_what_is_read
 from libtile.dialects.interfaces import ControlFlow, control_flow
-from libtile.dialects.nv_tileaa.memory import Load
 from libtile.ir.places import walk
 from libtile.support import statistics
 from libtile.support.records import dataclass, field
@@ -111,7 +110,7 @@ def _is_movable(op: Operation) -> bool:
 
 def is_constant_load(op: Operation, loop: Operation) -> bool:
     """Whether an op is a weak load of nv_tileaa, or of nv_tileas, of what nothing in a loop may write."""
-    return isinstance(op, Load) and is_weak_access(op) and not may_write_what_is_read(loop, op)
+    return is_weak_load(op) and not may_write_what_is_read(loop, op)
 
 
 def _is_invariant(op: Operation, loop: Operation) -> bool:

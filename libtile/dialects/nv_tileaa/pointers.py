@@ -31,7 +31,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
 from libtile.dialects.effect_traits import PureIfSaid
-from libtile.dialects.interfaces import Partial
+from libtile.dialects.interfaces import Folds, Partial
 from libtile.dialects.nv_tileaa.attributes import ConvParamsAttr, RoundingModeAttr
 from libtile.dialects.nv_tileaa.element_types import BLOCK_SCALED, bit_width, is_count, is_float, is_integer
 from libtile.dialects.nv_tileaa.shapes import Unary, integers_of
@@ -119,6 +119,7 @@ class BitcastOp(Unary):
     """
 
     name = "nv_tileaa.bitcast"
+    traits = traits_def(Pure(), Folds("same_bits"))
     packed = opt_prop_def(UnitAttr)
 
     def check(self) -> None:

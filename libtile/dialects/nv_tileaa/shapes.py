@@ -169,7 +169,7 @@ class ExtractOp(TileOp):
     source = operand_def()
     indices = var_operand_def()
     result = result_def()
-    traits = traits_def(Pure(), Partial())
+    traits = traits_def(Pure(), Partial(), Folds("spread"))
 
     def check(self) -> None:
         require_same_element(self)
@@ -182,7 +182,7 @@ class ExtractSliceOp(Unary):
     """The part of the source from constant `offsets` on, with constant `strides` (all 1 when absent)."""
 
     name = "nv_tileaa.extract_slice"
-    traits = traits_def(Pure(), Partial())
+    traits = traits_def(Pure(), Partial(), Folds("spread"))
     offsets = prop_def(DenseArrayBase)
     strides = opt_prop_def(DenseArrayBase)
 
@@ -211,7 +211,7 @@ class InsertSliceOp(TileOp):
     destination = operand_def()
     indices = var_operand_def()
     result = result_def()
-    traits = traits_def(Pure(), Partial())
+    traits = traits_def(Pure(), Partial(), Folds("together"))
 
     def check(self) -> None:
         require_same_element(self)
@@ -230,7 +230,7 @@ class CatOp(TileOp):
     rhs = operand_def()
     result = result_def()
     dim = prop_def(IntegerAttr)
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), Folds("together"))
 
     def check(self) -> None:
         require_same_element(self)

@@ -26,7 +26,7 @@ from xdsl.irdl import (
 from xdsl.traits import IsTerminator, Pure
 from xdsl.utils.exceptions import VerifyException
 
-from libtile.dialects.effect_traits import Allocates, Observable
+from libtile.dialects.effect_traits import Allocates, MayDraw, Observable
 from libtile.dialects.interfaces import EndsRegion
 from libtile.dialects.nv_tileaa.contracts import require_arguments, require_at_least, require_yields
 from libtile.dialects.nv_tileaa.terminators import (
@@ -140,7 +140,7 @@ class CreateIteratorOp(TileOp):
     and whoever draws a turn produces or consumes it."""
 
     name = "nv_tileas.async.pipeline.create_iterator"
-    traits = traits_def(Allocates())
+    traits = traits_def(MayDraw())
     pipeline = operand_def()
     iterator = result_def()
     drawn = opt_prop_def(UnitAttr)

@@ -25,7 +25,7 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from libtile.dialects.effect_traits import Allocates, Observable, ReadsOrWrites
+from libtile.dialects.effect_traits import Allocates, ChangesDestination, Observable, ReadsOrWrites
 from libtile.dialects.interfaces import Folds, Partial
 from libtile.dialects.nv_tileaa.collectives import ReduceLike, ScanLike
 from libtile.dialects.nv_tileaa.contracts import NAMED_BARRIERS, require_at_least, require_at_most, require_yields
@@ -212,6 +212,7 @@ class ReinterpretOp(Unary):
     """The same storage (or the same registers) seen as another type of the same number of bits."""
 
     name = "nv_tileas.reinterpret"
+    traits = traits_def(Pure(), Folds("same_bits"))
 
     def check(self) -> None:
         from libtile.dialects.nv_tileaa.element_types import bit_width
@@ -231,7 +232,7 @@ class ExtractSliceOp(TileOp):
     result = result_def()
     offsets = prop_def(DenseArrayBase)
     strides = opt_prop_def(DenseArrayBase)
-    traits = traits_def(Pure(), Partial())
+    traits = traits_def(Pure(), Partial(), Folds("spread"))
 
     def check(self) -> None:
         require_same_element(self)
@@ -250,7 +251,7 @@ class InsertSliceOp(TileOp):
     result = result_def()
     offsets = prop_def(DenseArrayBase)
     strides = opt_prop_def(DenseArrayBase)
-    traits = traits_def(Pure(), Partial())
+    traits = traits_def(ChangesDestination(), Partial(), Folds("together"))
 
     def check(self) -> None:
         require_same_element(self)
@@ -271,6 +272,7 @@ class ShuffleOp(Rearranging):
     """Exchanges registers between the lanes of a warp: the conversion between layouts that differ in lanes only."""
 
     name = "nv_tileas.shuffle"
+    traits = traits_def(Pure(), Folds("same"))
 
     def check(self) -> None:
         super().check()

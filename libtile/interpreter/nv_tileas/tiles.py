@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -68,7 +69,8 @@ def reinterpret(site: Site) -> Run:
     def run(value: Any) -> Any:
         if isinstance(value, Buffer):
             return value.seen_as(result).reshaped(shape)
-        return from_bytes(bytes_of(np.reshape(value, -1), source), result).reshape(shape)[()]
+        seen = from_bytes(bytes_of(np.reshape(value, -1), source), result)
+        return seen[: prod(shape)].reshape(shape)[()]  # bits fill up their last byte
 
     return run
 

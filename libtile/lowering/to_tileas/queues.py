@@ -25,8 +25,10 @@ from xdsl.passes import ModulePass
 from libtile.dialects import arith, scf, tensor
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES
 from libtile.dialects.nv_tileaa.functions import RESOURCES, ExecuteOp, FuncOp
+from libtile.dialects.nv_tileaa.pointers import IntToPtrOp, PtrToIntOp
 from libtile.dialects.nv_tileaa.queues import CreateQueueOp, QueueGetOp, QueuePutOp, queue_of
 from libtile.dialects.nv_tileaa.shapes import SplatOp, ViewOp
+from libtile.dialects.nv_tileaa.types import PtrType
 from libtile.dialects.nv_tileas.pipeline import (
     AgentSwitchOp,
     ConsumeOneOp,
@@ -51,7 +53,7 @@ from libtile.dialects.nv_tileas.types import (
 )
 from libtile.ir.locations import set_location
 from libtile.ir.places import walk
-from libtile.ir.tile_form import erase, integer_of
+from libtile.ir.tile_form import element_of, erase, integer_of, shape_of
 from libtile.lowering.agents import agent_of
 from libtile.lowering.errors import unsupported
 from libtile.lowering.to_tileas.settle_queues import settle_queues
@@ -190,14 +192,16 @@ class _Lowering:
         self.pipes[op] = made.pipeline
 
     def _stage_type(self, op: Operation, type_: Attribute) -> Attribute:
-        """What a stage holds for a value of a queue: a number stands in a tile of one, an index in one of i64."""
+        """What a stage holds for a value of a queue: a number stands in a tile of one, an index in one of i64; pointers
+        are such numbers as well."""
         if isinstance(type_, TensorType):
-            return type_ if type_.get_shape() else TensorType(type_.element_type, [1])
-        if isinstance(type_, IndexType):
+            element = i64 if isinstance(type_.element_type, PtrType) else type_.element_type
+            return TensorType(element, type_.get_shape() or [1])
+        if isinstance(type_, IndexType | PtrType):
             return TensorType(i64, [1])
         if type_ in NUMBER_NAMES:
             return TensorType(type_, [1])
-        raise unsupported(op, f"makes a queue of {type_}, and stages hold tiles and numbers", self.target)
+        raise unsupported(op, f"makes a queue of {type_}, and stages hold tiles, numbers and pointers", self.target)
 
     def _start(self, side: _Side, region: Region) -> SSAValue:
         """The iterator at the first stage, where the side's agent begins."""
@@ -306,8 +310,13 @@ class _Lowering:
         if isinstance(value.type, IndexType):
             made.append(arith.IndexCastOp(value, i64))
             value = made[-1].results[0]
-        cls = ViewOp if isinstance(value.type, TensorType) else SplatOp
-        made.append(cls.make(value, results=[held]))
+        elif isinstance(element_of(value.type), PtrType):
+            number = arith.like(value.type, i64) if isinstance(value.type, TensorType) else i64
+            made.append(PtrToIntOp.make(value, results=[number]))
+            value = made[-1].results[0]
+        if value.type != held:
+            cls = ViewOp if isinstance(value.type, TensorType) else SplatOp
+            made.append(cls.make(value, results=[held]))
         for op in made:
             set_location(op, before.location)
             block.insert_op_before(op, before)
@@ -318,12 +327,18 @@ class _Lowering:
         old = block.args[index]
         new = block.insert_arg(held, index)
         assert isinstance(held, TensorType)
-        tile = ViewOp.make(new, results=[TensorType(held.element_type, [])])
-        made: list[Operation] = [tile]
+        made: list[Operation] = []
+        value: SSAValue = new
+        if not shape_of(old.type):
+            made.append(ViewOp.make(new, results=[TensorType(held.element_type, [])]))
         if not isinstance(old.type, TensorType):
-            made.append(tensor.ExtractOp(tile.results[0], [], held.element_type))
+            made.append(tensor.ExtractOp(made[-1].results[0], [], held.element_type))
+        if made:
+            value = made[-1].results[0]
         if isinstance(old.type, IndexType):
-            made.append(arith.IndexCastOp(made[-1].results[0], old.type))
+            made.append(arith.IndexCastOp(value, old.type))
+        elif isinstance(element_of(old.type), PtrType):
+            made.append(IntToPtrOp.make(value, results=[old.type]))
         first = block.first_op
         assert first is not None  # the region's end, at least
         for op in made:
@@ -435,8 +450,6 @@ class _Lowering:
     # -- agents -----------------------------------------------------------------------------------------------------
 
     def _make_agents(self, op: ExecuteOp) -> None:
-        if op.results:
-            raise unsupported(op, "has results, and agents hand nothing on but by queues", self.target)
         if stated := [name for name in RESOURCES if name in op.properties]:
             raise unsupported(op, f"has '{stated[0]}', which nobody gives agents", self.target)
         warps = op.agent_warps

@@ -2,6 +2,8 @@
 """What `lower-tileaa-queues` does first: each turn names the queue that the function has made, and agents part once.
 
 operands of execute                       are what its agents take from around them
+what follows execute, and its results     the agent with the most warps goes on with it, when the others have ended:
+                                          each puts what it yields into a queue of its own then
 queues that loops and branches hand on    are one queue each, which turns then take itself
 execute in a loop or under a condition    each agent has the loop, or the condition: agents hand nothing on but by
                                           queues, so that one may be an iteration ahead of another one
@@ -12,19 +14,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
+from xdsl.dialects.builtin import IntegerAttr, i32
 from xdsl.ir import Block, Operation, Region, SSAValue, Use
-from xdsl.traits import Pure
 
-from libtile.dialects import scf, tensor
+from libtile.dialects import arith, scf
 from libtile.dialects.nv_tileaa.functions import ExecuteOp, FuncOp
-from libtile.dialects.nv_tileaa.queues import CreateQueueOp
+from libtile.dialects.nv_tileaa.queues import CreateQueueOp, QueueGetOp, QueuePutOp, QueueYieldOp
 from libtile.dialects.nv_tileaa.terminators import YieldOp
 from libtile.dialects.nv_tileaa.types import QueueType
+from libtile.dialects.nv_tileas.pipeline import entries
 from libtile.dialects.nv_tileas.turn_rules import handed_on
 from libtile.ir.classes import is_subclass
+from libtile.ir.locations import set_location
 from libtile.ir.places import walk
 from libtile.ir.tile_form import erase
 from libtile.lowering.errors import unsupported
+from libtile.transforms.effects import has_no_effects
 
 _CARRYING = (scf.ForOp, scf.WhileOp, scf.IfOp)
 
@@ -34,6 +39,9 @@ def settle_queues(function: FuncOp, target: str) -> None:
     each other, and for agents that cannot be parted once."""
     for execute in [op for op in walk(function) if isinstance(op, ExecuteOp)]:
         _take_from_around(execute)
+    for execute in [op for op in function.body.block.ops if isinstance(op, ExecuteOp)]:
+        if execute.parent is function.body.block:
+            _go_on_with_one_agent(execute)
     queues = [op for op in walk(function) if isinstance(op, CreateQueueOp)]
     _follow(queues, target)
     for op in [op for op in walk(function) if is_subclass(type(op), _CARRYING)]:
@@ -51,6 +59,68 @@ def _take_from_around(execute: ExecuteOp) -> None:
             argument.replace_all_uses_with(given)
             region.block.erase_arg(argument)
     execute.operands = []
+
+
+# -- what comes behind agents -----------------------------------------------------------------------------------------
+
+
+def _go_on_with_one_agent(execute: ExecuteOp) -> None:
+    """Agents do not come together again: one of them does what follows, if anything does."""
+    block = execute.parent
+    assert block is not None
+    following = list(block.ops)
+    following = following[following.index(execute) + 1 : -1]
+    if not following and not execute.results:
+        return
+    warps = entries(execute.agent_warps) or [0] * len(execute.regions)
+    chosen = warps.index(max(warps))
+    ends = [region.block.last_op for region in execute.regions]
+    given = [list(end.operands) if end is not None else [] for end in ends]
+    for region in execute.regions:
+        last = region.block.last_op
+        assert last is not None
+        erase(last)
+    on = execute.regions[chosen].block
+    for number, region in enumerate(execute.regions):
+        if number != chosen:
+            given[number] = _handed_over(execute, region.block, on, given[number]) if following else []
+            region.block.add_op(YieldOp.make(location=execute.location))
+    if following:
+        for old, new in zip(execute.results, [value for values in given for value in values], strict=True):
+            new.name_hint = old.name_hint
+            old.replace_all_uses_with(new)
+    for op in following:
+        op.detach()
+        on.add_op(op)
+    on.add_op(YieldOp.make(location=execute.location))
+    if execute.results:
+        made = ExecuteOp.create(
+            operands=[], result_types=[], properties=dict(execute.properties), attributes=dict(execute.attributes),
+            regions=[execute.detach_region(region) for region in list(execute.regions)],
+        )  # fmt: skip
+        made.location = execute.location
+        block.insert_op_before(made, execute)
+        erase(execute)
+
+
+def _handed_over(execute: ExecuteOp, from_: Block, to: Block, values: Sequence[SSAValue]) -> list[SSAValue]:
+    """Values that one agent has at its end, in another one at its end: by a queue, which also says that it is there."""
+    at, block = execute.location, execute.parent
+    assert block is not None
+    if not values:
+        zero = arith.ConstantOp(IntegerAttr(0, i32))
+        set_location(zero, at)
+        from_.add_op(zero)
+    kept = list(values) or [zero.result]
+    types = [value.type for value in kept]
+    queue = CreateQueueOp.make(results=[QueueType(types)], depth=1, location=at)
+    block.insert_op_before(queue, execute)
+    put, got = Block([QueueYieldOp.make(kept, location=at)]), Block(arg_types=types)
+    from_.add_op(QueuePutOp.make(queue.queue, regions=[Region(put)], location=at))
+    got.add_op(QueueYieldOp.make(list(got.args), location=at))
+    get = QueueGetOp.make(queue.queue, results=[types], regions=[Region(got)], location=at)
+    to.add_op(get)
+    return list(get.results) if values else []
 
 
 # -- queues that control flow hands on --------------------------------------------------------------------------------
@@ -159,14 +229,11 @@ def _is_used_within(block: Block, use: Use) -> bool:
     return at is block
 
 
-def _is_pure(op: Operation) -> bool:
-    """Whether an op does nothing but compute its results."""
-    return not op.regions and (isinstance(op, tensor.ExtractOp) or op.has_trait(Pure))
-
-
 def _check_parts(execute: ExecuteOp, around: Operation, target: str) -> None:
     """LoweringError where agents cannot each have what is around all of them."""
     name = around.name
+    if execute.results:
+        raise unsupported(execute, "has results, which agents within another op hand on by queues only", target)
     if not isinstance(around, scf.ForOp | scf.IfOp):
         raise unsupported(execute, f"runs agents within a '{name}' op, which they cannot each have", target)
     if around.results:
@@ -176,6 +243,6 @@ def _check_parts(execute: ExecuteOp, around: Operation, target: str) -> None:
     if any(block is not execute.parent and len(block.ops) > 1 for block in blocks):
         raise unsupported(execute, f"runs agents in one arm of a '{name}' op whose other one does something", target)
     for op in execute.parent.ops if execute.parent is not None else ():
-        if op is not execute and op.next_op is not None and not _is_pure(op):
+        if op is not execute and op.next_op is not None and (op.regions or not has_no_effects(op)):
             problem = f"runs agents within a '{name}' op beside a '{op.name}' op, which each of them would do"
             raise unsupported(execute, problem, target)

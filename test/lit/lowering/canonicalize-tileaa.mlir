@@ -101,9 +101,8 @@ nv_tileaa.func @mask(%m: tile<16x16xi1>, %a: tile<16x16xf16>, %b: tile<16x16xf16
 // Numbers of a small tile that is loaded for them alone are loaded one by one; not those of one whose token is used.
 // CHECK-LABEL: nv_tileaa.func @numbers
 nv_tileaa.func @numbers(%p: !nv_tileaa.ptr<i64, 1>, %n: index, %i: index) {
-  // CHECK: %[[ONE:.*]] = arith.constant 1 : index
   // CHECK: %[[M:.*]] = nv_tileaa.make_memref
-  // CHECK: %[[COLUMN:.*]] = arith.addi %{{.*}}, %[[ONE]] : index
+  // CHECK: %[[COLUMN:.*]] = arith.constant 1 : index
   // CHECK: %[[V:.*]] = nv_tileaa.block_tile %[[M]] {{.*}}tileSizes = array<i64: 1, 1>}
   // CHECK: nv_tileaa.tiled_load %[[V]][%{{.*}}, %[[COLUMN]]] {{.*}} -> tile<1x1xi64>
   // CHECK: nv_tileaa.tiled_load %{{.*}} -> tile<1x8xi64>, !nv_tileaa.mem_token

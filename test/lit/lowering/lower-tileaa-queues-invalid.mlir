@@ -5,7 +5,11 @@
 !q = !nv_tileaa.queue<(tile<64xf32>)>
 nv_tileaa.func @an_agent_and_the_function_put(%x: tile<64xf32>) {
   %q = nv_tileaa.create_queue {depth = 1} : !q
+  nv_tileaa.queue.put %q ({
+    nv_tileaa.queue.yield %x : tile<64xf32>
+  }) : !q
   nv_tileaa.execute {agent_warps = [1, 1]} ({
+    // expected-error @+1 {{'nv_tileaa.queue.put' op puts into a queue, as another agent does, and turns of a pipeline are agents' or the function's}}
     nv_tileaa.queue.put %q ({
       nv_tileaa.queue.yield %x : tile<64xf32>
     }) : !q
@@ -13,10 +17,6 @@ nv_tileaa.func @an_agent_and_the_function_put(%x: tile<64xf32>) {
   }, {
     nv_tileaa.yield
   })
-  // expected-error @+1 {{'nv_tileaa.queue.put' op puts into a queue, as another agent does, and turns of a pipeline are agents' or the function's}}
-  nv_tileaa.queue.put %q ({
-    nv_tileaa.queue.yield %x : tile<64xf32>
-  }) : !q
   nv_tileaa.return
 }
 
@@ -65,15 +65,15 @@ nv_tileaa.func @carried(%n: index) {
 
 // -----
 
-!q = !nv_tileaa.queue<(!nv_tileaa.ptr<f32, 1>)>
-nv_tileaa.func @pointers(%p: !nv_tileaa.ptr<f32, 1>) {
-  // expected-error @+1 {{'nv_tileaa.create_queue' op makes a queue of !nv_tileaa.ptr<f32, 1>, and stages hold tiles and numbers}}
+!q = !nv_tileaa.queue<(!nv_tileaa.memref<?xf32, 1>)>
+nv_tileaa.func @memrefs(%m: !nv_tileaa.memref<?xf32, 1>) {
+  // expected-error @+1 {{'nv_tileaa.create_queue' op makes a queue of !nv_tileaa.memref<?xf32, 1>, and stages hold tiles, numbers and pointers}}
   %q = nv_tileaa.create_queue {depth = 2} : !q
   nv_tileaa.queue.put %q ({
-    nv_tileaa.queue.yield %p : !nv_tileaa.ptr<f32, 1>
+    nv_tileaa.queue.yield %m : !nv_tileaa.memref<?xf32, 1>
   }) : !q
   nv_tileaa.queue.get %q ({
-  ^bb0(%a: !nv_tileaa.ptr<f32, 1>):
+  ^bb0(%a: !nv_tileaa.memref<?xf32, 1>):
     nv_tileaa.queue.yield
   }) : !q
   nv_tileaa.return
@@ -94,7 +94,12 @@ nv_tileaa.func @resources() {
 !q = !nv_tileaa.queue<(tile<64xf32>)>
 nv_tileaa.func @an_agent_and_the_function_get(%x: tile<64xf32>) {
   %q = nv_tileaa.create_queue {depth = 2} : !q
+  nv_tileaa.queue.get %q ({
+  ^bb0(%a: tensor<64xf32>):
+    nv_tileaa.queue.yield
+  }) : !q
   nv_tileaa.execute {agent_warps = [1, 1]} ({
+    // expected-error @+1 {{'nv_tileaa.queue.get' op gets from a queue as consumer 0, as another agent does, and turns of a pipeline are agents' or the function's}}
     nv_tileaa.queue.get %q ({
     ^bb0(%a: tensor<64xf32>):
       nv_tileaa.queue.yield
@@ -103,11 +108,6 @@ nv_tileaa.func @an_agent_and_the_function_get(%x: tile<64xf32>) {
   }, {
     nv_tileaa.yield
   })
-  // expected-error @+1 {{'nv_tileaa.queue.get' op gets from a queue as consumer 0, as another agent does, and turns of a pipeline are agents' or the function's}}
-  nv_tileaa.queue.get %q ({
-  ^bb0(%a: tensor<64xf32>):
-    nv_tileaa.queue.yield
-  }) : !q
   nv_tileaa.return
 }
 
@@ -123,5 +123,34 @@ nv_tileaa.func @beside_agents(%n: index) {
       nv_tileaa.yield
     })
   }
+  nv_tileaa.return
+}
+
+// -----
+
+nv_tileaa.func @results_in_a_loop(%x: tile<64xf32>, %n: index) {
+  %0 = arith.constant 0 : index
+  %1 = arith.constant 1 : index
+  scf.for %i = %0 to %n step %1 {
+    // expected-error @+1 {{'nv_tileaa.execute' op has results, which agents within another op hand on by queues only}}
+    %r = nv_tileaa.execute {agent_warps = [1]} ({
+      nv_tileaa.yield %x : tile<64xf32>
+    }) : tile<64xf32>
+  }
+  nv_tileaa.return
+}
+
+// -----
+
+nv_tileaa.func @agents_of_agents() {
+  nv_tileaa.execute {agent_warps = [4]} ({
+    // expected-error @+1 {{'nv_tileaa.execute' op runs agents within a 'nv_tileaa.execute' op, which they cannot each have}}
+    nv_tileaa.execute {agent_warps = [1, 1]} ({
+      nv_tileaa.yield
+    }, {
+      nv_tileaa.yield
+    })
+    nv_tileaa.yield
+  })
   nv_tileaa.return
 }

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What agents yield, what comes behind them, and pointers that they hand on: one agent goes on when the others have
+ended."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from xdsl.context import Context
+
+import libtile
+from libtile.asm.module import Module
+from libtile.lowering.to_tileas.queues import LowerTileAAQueuesPass
+
+POINTER, TILE = "!nv_tileaa.ptr<f32, 1>", "tile<64xf32>"
+POINTERS = f"tile<64x{POINTER}>"
+QUEUE = f"!nv_tileaa.queue<({TILE})>"
+OF_POINTERS = f"!nv_tileaa.queue<({POINTER}, {POINTERS}, tile<{POINTER}>)>"
+KERNEL = f"""nv_tileaa.func @k(%a: {POINTER}, %b: {POINTER})
+    attributes {{kernel_spec = #nv_tileaa.kernel_spec<entry, num_warps=4, num_ctas=1>}} {{
+  %r = nv_tileaa.make_range : tile<64xi64>
+  %sa = nv_tileaa.splat %a : {POINTER} -> {POINTERS}
+  %pa = nv_tileaa.addptr %sa, %r : {POINTERS}, tile<64xi64> -> {POINTERS}
+  %sb = nv_tileaa.splat %b : {POINTER} -> {POINTERS}
+  %pb = nv_tileaa.addptr %sb, %r : {POINTERS}, tile<64xi64> -> {POINTERS}
+  BODY
+  nv_tileaa.return
+}}"""
+
+BEHIND = f"""
+  %q = nv_tileaa.create_queue {{depth = 1}} : {QUEUE}
+  nv_tileaa.execute {{agent_warps = [4, 1]}} ({{
+    nv_tileaa.queue.put %q ({{
+      %x = nv_tileaa.load %pa : {POINTERS} -> {TILE}
+      nv_tileaa.queue.yield %x : {TILE}
+    }}) : {QUEUE}
+    nv_tileaa.yield
+  }}, {{
+    nv_tileaa.yield
+  }})
+  nv_tileaa.queue.get %q ({{
+  ^bb0(%y: tensor<64xf32>):
+    %z = nv_tileaa.addf %y, %y : {TILE}, {TILE} -> {TILE}
+    nv_tileaa.store %pb, %z : {POINTERS}, {TILE}
+    nv_tileaa.queue.yield
+  }}) : {QUEUE}
+"""
+"""The function gets what an agent put; the same agent does, as it is the one that goes on."""
+
+RESULTS = f"""
+  %three = arith.constant 3 : index
+  %u:4 = nv_tileaa.execute {{agent_warps = [4, 8, 4]}} ({{
+    %x = nv_tileaa.load %pa : {POINTERS} -> {TILE}
+    nv_tileaa.yield %x, %three : {TILE}, index
+  }}, {{
+    %y = nv_tileaa.load %pa : {POINTERS} -> {TILE}
+    %twice = nv_tileaa.addf %y, %y : {TILE}, {TILE} -> {TILE}
+    nv_tileaa.yield %twice : {TILE}
+  }}, {{
+    %sevens = nv_tileaa.constant {{value = dense<7.0> : !cuda_tile.tile<64xf32>}} : {TILE}
+    nv_tileaa.store %pb, %sevens : {POINTERS}, {TILE}
+    nv_tileaa.yield %a : {POINTER}
+  }}) : {TILE}, index, {TILE}, {POINTER}
+  %old = nv_tileaa.load %pb : {POINTERS} -> {TILE}
+  %z = nv_tileaa.addf %u#0, %u#2 : {TILE}, {TILE} -> {TILE}
+  %z2 = nv_tileaa.addf %z, %old : {TILE}, {TILE} -> {TILE}
+  %number = arith.index_cast %u#1 : index to i64
+  %f = nv_tileaa.int_to_fp %number : i64 -> f32
+  %ft = nv_tileaa.splat %f : f32 -> {TILE}
+  %z3 = nv_tileaa.addf %z2, %ft : {TILE}, {TILE} -> {TILE}
+  %first = nv_tileaa.splat %u#3 : {POINTER} -> {POINTERS}
+  %fp = nv_tileaa.addptr %first, %r : {POINTERS}, tile<64xi64> -> {POINTERS}
+  %w = nv_tileaa.load %fp : {POINTERS} -> {TILE}
+  %z4 = nv_tileaa.addf %z3, %w : {TILE}, {TILE} -> {TILE}
+  nv_tileaa.store %pb, %z4 : {POINTERS}, {TILE}
+"""
+
+UNUSED = f"""
+  %u = nv_tileaa.execute {{agent_warps = [4]}} ({{
+    %x = nv_tileaa.load %pa : {POINTERS} -> {TILE}
+    nv_tileaa.store %pb, %x : {POINTERS}, {TILE}
+    nv_tileaa.yield %x : {TILE}
+  }}) : {TILE}
+"""
+
+HANDED = f"""
+  %q = nv_tileaa.create_queue {{depth = 2}} : {OF_POINTERS}
+  nv_tileaa.execute {{agent_warps = [1, 4]}} ({{
+    nv_tileaa.queue.put %q ({{
+      %at = nv_tileaa.splat %b : {POINTER} -> tile<{POINTER}>
+      nv_tileaa.queue.yield %a, %pb, %at : {POINTER}, {POINTERS}, tile<{POINTER}>
+    }}) : {OF_POINTERS}
+    nv_tileaa.yield
+  }}, {{
+    nv_tileaa.queue.get %q ({{
+    ^bb0(%ga: {POINTER}, %gb: tensor<64x{POINTER}>, %gs: tensor<{POINTER}>):
+      %s = nv_tileaa.splat %ga : {POINTER} -> {POINTERS}
+      %p = nv_tileaa.addptr %s, %r : {POINTERS}, tile<64xi64> -> {POINTERS}
+      %x = nv_tileaa.load %p : {POINTERS} -> {TILE}
+      nv_tileaa.store %gb, %x : {POINTERS}, {TILE}
+      %v = nv_tileaa.constant {{value = dense<9.0> : !cuda_tile.tile<f32>}} : tile<f32>
+      %n = nv_tileaa.load %gs : tile<{POINTER}> -> tile<f32>
+      nv_tileaa.queue.yield
+    }}) : {OF_POINTERS}
+    nv_tileaa.yield
+  }})
+"""
+CASES = {
+    "behind": (BEHIND, lambda a: 2 * a),
+    "results": (RESULTS, lambda a: 4 * a + 10),
+    "unused": (UNUSED, lambda a: a),
+    "pointers": (HANDED, lambda a: a),
+}
+BACKENDS: dict[str, dict[str, Any]] = {
+    "interpreter": {"backend": "interpreter"},
+    "queues": {"backend": "interpreter"},
+    "sm_80": {"backend": "simulator", "gpu_name": "sm_80", "check": "full"},
+    "sm_90": {"backend": "simulator", "gpu_name": "sm_90", "check": "full"},
+}
+"""`queues` is the interpreter behind `lower-tileaa-queues`."""
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("name", CASES)
+def test_one_agent_goes_on_with_what_all_have_made(name: str, backend: str) -> None:
+    text, expected = CASES[name]
+    module = libtile.parse(KERNEL.replace("BODY", text), filename="k.mlir")
+    if backend == "queues":
+        LowerTileAAQueuesPass().apply(Context(), module.op)
+        module = Module(module.op)
+        libtile.verify(module)
+    given, result = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
+    libtile.run(module, args=[given, result], **BACKENDS[backend])
+    assert np.array_equal(result, expected(given))
