@@ -1,6 +1,7 @@
 // A loop whose product reads registers is fed by a producer agent that copies by TMA; the product is cut along k.
 // RUN: cuda-tile-opt --convert-cuda-tile-to-tileaa=gpu-name=sm_120 --convert-tileaa-to-tileas=for-agents=true --tileas-specialize %s | FileCheck %s
 // RUN: cuda-tile-opt --convert-cuda-tile-to-tileaa=gpu-name=sm_120 --convert-tileaa-to-tileas=for-agents=true --tileas-specialize --tileas-insert-barriers --tileas-select-collectives --tileas-materialize-convert-layout --tileas-allocate-shared-memory --tileas-insert-shared-barriers --tileas-count-arrivals %s | FileCheck --check-prefix=SHARED %s
+// RUN: cuda-tile-opt --convert-cuda-tile-to-tileaa=gpu-name=sm_80 --convert-tileaa-to-tileas=for-agents=true --tileas-specialize=by-threads=true %s | FileCheck --check-prefix=THREADS %s
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 cuda_tile.module @kernels {
@@ -36,6 +37,18 @@ cuda_tile.module @kernels {
   // SHARED: nv_tileas.convert_layout {{.*}}exchanges = #nv_tileas.exchanges<[meet 0 : 16384]>
   // SHARED-COUNT-2: nv_tileas.async.tiled_tma_load {{.*}}counted
   // SHARED: nv_tileas.async.pipeline.producer_commit {{.*}}expected_bytes = 16384 : i32
+
+  // Without TMA two warps copy the 16 KB of a step, each in the layout of its own.
+  // THREADS-LABEL: nv_tileaa.func @product
+  // THREADS: nv_tileas.async.pipeline.create_pipeline {alignment = 1024, drained}
+  // THREADS: nv_tileas.async.pipeline.agent_switch {agent_warps = [4, 2]}
+  // THREADS: nv_tileas.async.pipeline.consumer_wait
+  // THREADS-COUNT-4: nv_tileas.dot
+  // THREADS: nv_tileas.async.pipeline.consumer_release
+  // THREADS: nv_tileas.async.pipeline.producer_acquire
+  // THREADS: nv_tileas.async.tiled_load {{.*}}atom = #nv_tileas.copy_atom<ldgsts>{{.*}}layout = #nv_tileas.layout<register=[[0,1],[0,2],[0,4],[8,0],[16,0],[32,0]], lane=[[0,8],[0,16],[0,32],[1,0],[2,0]], warp=[[4,0]] : 64x64>
+  // THREADS: nv_tileas.async.tiled_load
+  // THREADS: nv_tileas.async.pipeline.producer_commit
   entry @product(%a0: tile<ptr<f16>>, %b0: tile<ptr<f16>>, %c: tile<ptr<f32>>) {
     %a = assume div_by<16>, %a0 : tile<ptr<f16>>
     %b = assume div_by<16>, %b0 : tile<ptr<f16>>
