@@ -160,17 +160,18 @@ def test_what_a_loop_over_tiles_carries_stays_with_those_who_compute():
     np.testing.assert_allclose(c, np.concatenate([wanted[:, :64], wanted[:, :64] + wanted[:, 64:]], axis=1), atol=1e-3)
 
 
-def test_code_of_a_persistent_kernel():
-    """Two stages, and a buffer for what is stored: nothing is spilled."""
-    tile = "tile<128x128xf32>"
-    text = persistent(m=128, n=128).replace("?x?xf32", "?x?xf16").replace("ptr<f32>", "ptr<f16>")
-    text = text.replace("%w =", f"%h = ftof %r : {tile} -> tile<128x128xf16>\n    %w =")
-    text = text.replace(f"%r, %vc[%bx, %by] : {tile}", "%h, %vc[%bx, %by] : tile<128x128xf16>")
+@pytest.mark.parametrize(("n", "threads", "length"), [(128, 160, 190), (256, 384, 205)])
+def test_code_of_a_persistent_kernel(n, threads, length):
+    """Stages, and a buffer for what is stored: nothing is spilled, nor by who copies and computes the tiles' places."""
+    tile = f"tile<128x{n}xf32>"
+    text = persistent(m=128, n=n).replace("?x?xf32", "?x?xf16").replace("ptr<f32>", "ptr<f16>")
+    text = text.replace("%w =", f"%h = ftof %r : {tile} -> tile<128x{n}xf16>\n    %w =")
+    text = text.replace(f"%r, %vc[%bx, %by] : {tile}", f"%h, %vc[%bx, %by] : tile<128x{n}xf16>")
     made = libtile.compile(libtile.parse(text), gpu_name="sm_120")
     kernel = made.kernels["gemm"]
-    assert kernel.spills == 0 and kernel.block_dim[0] == 160
+    assert kernel.spills == 0 and kernel.block_dim[0] == threads
     loop = main_loop(made.cubin, "HMMA")
-    assert len(loop) <= 190 and sum("HMMA" in line for line in loop) == 128
+    assert len(loop) <= length and sum("HMMA" in line for line in loop) == 128
 
 
 @pytest.mark.parametrize(
