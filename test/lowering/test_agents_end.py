@@ -107,11 +107,73 @@ HANDED = f"""
     nv_tileaa.yield
   }})
 """
+NESTED = f"""
+  nv_tileaa.execute {{agent_warps = [1, 4]}} ({{
+    nv_tileaa.yield
+  }}, {{
+    %q = nv_tileaa.create_queue {{depth = 1}} : {QUEUE}
+    %two = nv_tileaa.constant {{value = dense<2.0> : !cuda_tile.tile<64xf32>}} : {TILE}
+    %v = nv_tileaa.execute %two {{agent_warps = [4, 4]}} ({{
+    ^bb0(%mine: tensor<64xf32>):
+      nv_tileaa.queue.put %q ({{
+        %x = nv_tileaa.load %pa : {POINTERS} -> {TILE}
+        %y = nv_tileaa.mulf %x, %mine : {TILE}, {TILE} -> {TILE}
+        nv_tileaa.queue.yield %y : {TILE}
+      }}) : {QUEUE}
+      nv_tileaa.yield
+    }}, {{
+    ^bb0(%mine: tensor<64xf32>):
+      %got = nv_tileaa.queue.get %q ({{
+      ^bb0(%z: tensor<64xf32>):
+        nv_tileaa.queue.yield %z : {TILE}
+      }}) : {QUEUE} -> {TILE}
+      %more = nv_tileaa.addf %got, %mine : {TILE}, {TILE} -> {TILE}
+      nv_tileaa.yield %more : {TILE}
+    }}) : {TILE} -> {TILE}
+    nv_tileaa.store %pb, %v : {POINTERS}, {TILE}
+    nv_tileaa.yield
+  }})
+"""
+"""An agent that has agents, hands on by a queue of its own, and stores what they give."""
+
+LOOPED = f"""
+  %0 = arith.constant 0 : index
+  %1 = arith.constant 1 : index
+  %8 = arith.constant 8 : index
+  %q = nv_tileaa.create_queue {{depth = 2}} : {QUEUE}
+  nv_tileaa.execute {{agent_warps = [4, 1], agent_registers = [128, 40]}} ({{
+    scf.for %i = %0 to %8 step %1 {{
+      nv_tileaa.execute {{agent_warps = [4, 4], agent_registers = [64, 120]}} ({{
+        nv_tileaa.queue.put %q ({{
+          %x = nv_tileaa.load %pa : {POINTERS} -> {TILE}
+          nv_tileaa.queue.yield %x : {TILE}
+        }}) : {QUEUE}
+        nv_tileaa.yield
+      }}, {{
+        nv_tileaa.queue.get %q ({{
+        ^bb0(%z: tensor<64xf32>):
+          %old = nv_tileaa.load %pb : {POINTERS} -> {TILE}
+          %sum = nv_tileaa.addf %old, %z : {TILE}, {TILE} -> {TILE}
+          nv_tileaa.store %pb, %sum : {POINTERS}, {TILE}
+          nv_tileaa.queue.yield
+        }}) : {QUEUE}
+        nv_tileaa.yield
+      }})
+    }}
+    nv_tileaa.yield
+  }}, {{
+    nv_tileaa.yield
+  }})
+"""
+"""An agent that has agents in each turn of its loop."""
+
 CASES = {
     "behind": (BEHIND, lambda a: 2 * a),
     "results": (RESULTS, lambda a: 4 * a + 10),
     "unused": (UNUSED, lambda a: a),
     "pointers": (HANDED, lambda a: a),
+    "agents of agents": (NESTED, lambda a: 2 * a + 2),
+    "agents in an agent's loop": (LOOPED, lambda a: 8 * a),
 }
 BACKENDS: dict[str, dict[str, Any]] = {
     "interpreter": {"backend": "interpreter"},

@@ -5,6 +5,7 @@ operands of execute                       are what its agents take from around t
 what follows execute, and its results     the agent with the most warps goes on with it, when the others have ended:
                                           each puts what it yields into a queue of its own then
 queues that loops and branches hand on    are one queue each, which turns then take itself
+execute within an agent                   its agents are agents beside that one's, which is no more
 execute in a loop or under a condition    each agent has the loop, or the condition: agents hand nothing on but by
                                           queues, so that one may be an iteration ahead of another one
 """
@@ -14,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from xdsl.dialects.builtin import IntegerAttr, i32
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, i32
 from xdsl.ir import Block, Operation, Region, SSAValue, Use
 
 from libtile.dialects import arith, scf
@@ -39,9 +40,11 @@ def settle_queues(function: FuncOp, target: str) -> None:
     each other, and for agents that cannot be parted once."""
     for execute in [op for op in walk(function) if isinstance(op, ExecuteOp)]:
         _take_from_around(execute)
-    for execute in [op for op in function.body.block.ops if isinstance(op, ExecuteOp)]:
-        if execute.parent is function.body.block:
+    for execute in [op for op in walk(function) if isinstance(op, ExecuteOp)]:
+        if isinstance(execute.parent_op(), FuncOp | ExecuteOp):
             _go_on_with_one_agent(execute)
+    for made in [op for op in walk(function) if isinstance(op, CreateQueueOp)]:
+        _make_outside_of_agents(made)
     queues = [op for op in walk(function) if isinstance(op, CreateQueueOp)]
     _follow(queues, target)
     for op in [op for op in walk(function) if is_subclass(type(op), _CARRYING)]:
@@ -49,7 +52,18 @@ def settle_queues(function: FuncOp, target: str) -> None:
             _carry_no_queues(op)
     for execute in [op for op in walk(function) if isinstance(op, ExecuteOp)]:
         while (around := execute.parent_op()) is not None and around is not function:
-            execute = _part_outside(execute, around, target)
+            if isinstance(around, ExecuteOp):
+                execute = _join(execute, around, target)
+            else:
+                execute = _part_outside(execute, around, target)
+
+
+def _make_outside_of_agents(made: CreateQueueOp) -> None:
+    """What an agent makes at its begin or later, once, the function makes."""
+    while isinstance(agents := made.parent_op(), ExecuteOp):
+        assert agents.parent is not None
+        made.detach()
+        agents.parent.insert_op_before(made, agents)
 
 
 def _take_from_around(execute: ExecuteOp) -> None:
@@ -188,23 +202,7 @@ def _part_outside(execute: ExecuteOp, around: Operation, target: str) -> Execute
     regions = []
     for region in list(execute.regions):
         own = around.clone_without_regions()
-        values: dict[SSAValue, SSAValue] = {}
-        body = Block(arg_types=[a.type for a in block.args])
-        values.update(zip(block.args, body.args))
-        for op in block.ops:
-            if op is not execute:
-                copy = op.clone(values)
-                copy.location = op.location
-                body.add_op(copy)
-                continue
-            last = region.block.last_op
-            assert last is not None
-            for inner in list(region.block.ops):
-                inner.detach()
-                if inner is not last:
-                    body.add_op(inner)
-        for old, new in values.items():
-            old.replace_uses_with_if(new, partial(_is_used_within, body))
+        body = _surrounded(execute, region)
         for place, given in zip(own.regions, around.regions, strict=True):
             if given.first_block is not None:
                 place.add_block(body if given.first_block is block else Block([scf.YieldOp()]))
@@ -215,6 +213,56 @@ def _part_outside(execute: ExecuteOp, around: Operation, target: str) -> Execute
         regions=regions,
     )  # fmt: skip
     made.location = execute.location
+    around.parent.insert_op_before(made, around)
+    erase(around)
+    return made
+
+
+def _surrounded(execute: ExecuteOp, region: Region) -> Block:
+    """What one agent does, in a copy of the block in which all of them are."""
+    block, values = execute.parent, dict[SSAValue, SSAValue]()
+    assert block is not None
+    body = Block(arg_types=[a.type for a in block.args])
+    values.update(zip(block.args, body.args))
+    for op in block.ops:
+        if op is not execute:
+            copy = op.clone(values)
+            copy.location = op.location
+            body.add_op(copy)
+            continue
+        last = region.block.last_op
+        assert last is not None
+        for inner in list(region.block.ops):
+            inner.detach()
+            if inner is not last:
+                body.add_op(inner)
+    for old, new in values.items():
+        old.replace_uses_with_if(new, partial(_is_used_within, body))
+    return body
+
+
+def _join(execute: ExecuteOp, around: ExecuteOp, target: str) -> ExecuteOp:
+    """Agents of an agent beside the others, in its place. LoweringError where nobody says how many warps each has."""
+    _check_parts(execute, around, target)
+    place = next(n for n, region in enumerate(around.regions) if region.first_block is execute.parent)
+    numbers = {}
+    for name in ("agent_warps", "agent_registers"):
+        outer, inner = (op.properties.get(name) for op in (around, execute))
+        if name == "agent_registers" and outer is None and inner is None:
+            continue
+        if not isinstance(outer, ArrayAttr) or not isinstance(inner, ArrayAttr):
+            raise unsupported(execute, f"runs agents within an agent, and not all of them have '{name}'", target)
+        numbers[name] = ArrayAttr([*outer.data[:place], *inner.data, *outer.data[place + 1 :]])
+    own = [Region(_surrounded(execute, region)) for region in list(execute.regions)]
+    regions = list(around.regions)
+    for region in regions:
+        around.detach_region(region)
+    made = ExecuteOp.create(
+        operands=[], result_types=[], properties=dict(around.properties) | numbers, attributes=dict(around.attributes),
+        regions=[*regions[:place], *own, *regions[place + 1 :]],
+    )  # fmt: skip
+    made.location = around.location
+    assert around.parent is not None
     around.parent.insert_op_before(made, around)
     erase(around)
     return made
@@ -234,13 +282,15 @@ def _check_parts(execute: ExecuteOp, around: Operation, target: str) -> None:
     name = around.name
     if execute.results:
         raise unsupported(execute, "has results, which agents within another op hand on by queues only", target)
-    if not isinstance(around, scf.ForOp | scf.IfOp):
+    if not isinstance(around, scf.ForOp | scf.IfOp | ExecuteOp):
         raise unsupported(execute, f"runs agents within a '{name}' op, which they cannot each have", target)
     if around.results:
         problem = f"runs agents within a '{name}' op with results, and agents hand nothing on but by queues"
         raise unsupported(execute, problem, target)
     blocks = [region.first_block for region in around.regions if region.first_block is not None]
-    if any(block is not execute.parent and len(block.ops) > 1 for block in blocks):
+    if not isinstance(around, ExecuteOp) and any(
+        block is not execute.parent and len(block.ops) > 1 for block in blocks
+    ):
         raise unsupported(execute, f"runs agents in one arm of a '{name}' op whose other one does something", target)
     for op in execute.parent.ops if execute.parent is not None else ():
         if op is not execute and op.next_op is not None and (op.regions or not has_no_effects(op)):

@@ -144,7 +144,23 @@ nv_tileaa.func @results_in_a_loop(%x: tile<64xf32>, %n: index) {
 
 nv_tileaa.func @agents_of_agents() {
   nv_tileaa.execute {agent_warps = [4]} ({
-    // expected-error @+1 {{'nv_tileaa.execute' op runs agents within a 'nv_tileaa.execute' op, which they cannot each have}}
+    // expected-error @+1 {{'nv_tileaa.execute' op runs agents within an agent, and not all of them have 'agent_warps'}}
+    nv_tileaa.execute ({
+      nv_tileaa.yield
+    }, {
+      nv_tileaa.yield
+    })
+    nv_tileaa.yield
+  })
+  nv_tileaa.return
+}
+
+// -----
+
+nv_tileaa.func @beside_agents_of_an_agent(%i: index) {
+  nv_tileaa.execute {agent_warps = [4]} ({
+    nv_tileaa.print %i {format = "%d"} : index
+    // expected-error @+1 {{'nv_tileaa.execute' op runs agents within a 'nv_tileaa.execute' op beside a 'nv_tileaa.print' op, which each of them would do}}
     nv_tileaa.execute {agent_warps = [1, 1]} ({
       nv_tileaa.yield
     }, {
