@@ -8,13 +8,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+from xdsl.traits import IsTerminator, MemoryEffect, NoMemoryEffect
 
 import libtile
 from generators.check import Outcome, check_pipeline, compare, fused, parsed, round_twice, run
 from generators.core import Program
 from generators.programs import program
+from libtile.dialects.cuda_tile.ops import OPS
 from libtile.passes.manager import PassManager
 from libtile.passes.pipeline import before_pass, parse_pipeline, pipeline_text
+from libtile.spec import default_spec
+from libtile.spec.model import OpSpec
+from libtile.transforms.effects import has_no_effects
 
 PIPELINES = [
     "canonicalize",
@@ -136,6 +141,48 @@ def test_what_is_fused_is_a_product_and_a_sum_of_the_program(seeds: range) -> No
         count += round_twice(module.op, own)
         compare(made, expected[0], run(module, made), exactly=True)
     assert count or len(seeds) < 10
+
+
+def run_twice(module: libtile.Module) -> set[str]:
+    """Let every op that says that it only computes run once more right before itself, and be used in part from there;
+    their names. A load that ran twice would have to be waited for twice."""
+    found = set()
+    for op in list(module.op.walk()):
+        if op.regions or not op.results or op.has_trait(IsTerminator) or not has_no_effects(op):
+            continue
+        first = op.clone()
+        first.location = op.location
+        assert op.parent is not None
+        op.parent.insert_op_before(first, op)
+        for old, new in zip(op.results, first.results):
+            old.replace_uses_with_if(new, lambda use: use.index % 2 == 0)
+        found.add(op.name)
+    return found
+
+
+@pytest.mark.parametrize("seeds", [range(1), pytest.param(range(64), marks=pytest.mark.slow)], ids=["some", "many"])
+def test_what_has_no_effect_may_run_twice(seeds: range) -> None:
+    """Every op of Tile IR that says so, in the slow test; nobody can tell from memory, or from what is printed."""
+    seen = set[str]()
+    for seed in seeds:
+        made, expected = program_and_outcomes(seed, "all")
+        module = parsed(made)
+        seen |= run_twice(module)
+        compare(made, expected[0], run(module, made), exactly=True)
+    said = {f"cuda_tile.{name}" for name, spec in default_spec().ops.items() if _says_nothing_happens(name, spec)}
+    assert seen <= said
+    if len(seeds) > 10:
+        assert said - seen == NOT_GENERATED
+
+
+def _says_nothing_happens(name: str, spec: OpSpec) -> bool:
+    effects = [trait for trait in OPS[name].traits if isinstance(trait, MemoryEffect)]
+    quiet = any(isinstance(effect, NoMemoryEffect) for effect in effects)
+    return quiet and not default_spec().is_testing_op(spec) and not spec.has_trait("terminator")
+
+
+NOT_GENERATED: set[str] = set()
+"""Ops that say that they have no effect, and are in none of these programs."""
 
 
 # -- the corpus -------------------------------------------------------------------------------------------------------
