@@ -18,7 +18,7 @@ TILE_STEPS: tuple[tuple[str, str], ...] = (
     ("sccp", "23"),
     ("simplify-integers", "123"),
     ("recover-views{everywhere=false}", "3"),
-    ("eliminate-redundant-tokens", "123"),
+    ("eliminate-redundant-tokens{every-store=false}", "123"),
     ("merge-loads", "23"),
     ("expand-views", "3"),
     ("licm", "23"),
@@ -56,15 +56,21 @@ MASKED = "expand-views, canonicalize, cse, licm, dce"
 Level 3 does the same before it tidies up; this is for what lower levels, or no level, have made.
 """
 
-FOR_OTHERS = ("recover-views{everywhere=false}", "expand-views", "deduplicate-symbols")
-"""What the optimizer runs and a compilation does not: pointers are lowered without a check at run time of how wide an
-access may be, which makes two accesses of one through a view, so that views of ragged tiles stay, too (and come back:
-`contract-views`); and a compilation keeps the globals that it is given."""
+FOR_OTHERS = {
+    "recover-views{everywhere=false}": "",
+    "expand-views": "",
+    "deduplicate-symbols": "",
+    "eliminate-redundant-tokens{every-store=false}": "eliminate-redundant-tokens",
+}
+"""What the optimizer runs and a compilation does not, and what that has in its place: pointers are lowered without a
+check at run time of how wide an access may be, which makes two accesses of one through a view, so that views of ragged
+tiles stay, too (and come back: `contract-views`); a compilation keeps the globals that it is given, and has a
+barrier less for each store that waits for none."""
 
 STEPS: tuple[tuple[str, str], ...] = (
     # cuda_tile
     ("contract-views", "123"),
-    *(step for step in TILE_STEPS if step[0] not in FOR_OTHERS),
+    *((FOR_OTHERS.get(step, step), levels) for step, levels in TILE_STEPS if FOR_OTHERS.get(step, step)),
     ("infer-in-bounds", "123"),
     ("view-operands", "23"),
     ("collapse-loops", "23"),

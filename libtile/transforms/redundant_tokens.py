@@ -8,7 +8,8 @@
 - Weak loads need no order among themselves: one waits for what the load before it waited for, not for that load, and
   whoever waits for the later one waits for both.
 - A weak access does not wait for one that touches other memory, but for what that one waits for; whoever waits for the
-  former waits for both.
+  former waits for both. What an assembler makes of stores that wait for no store is another order of all that they
+  store, which takes more registers or fewer; what is certain is the barrier that it saves (`every_store`).
 - In a `for`, accesses that only read, or touch in each iteration what no other iteration touches, wait for what came
   before the loop, and not for the iteration before: behind the loop all of them are waited for.
 
@@ -29,9 +30,9 @@ from libtile.analysis import Facts
 from libtile.analysis.aliasing import Aliasing
 from libtile.analysis.tokens import TokenGraph, before, is_fresh, iteration_ends
 from libtile.dialects.cuda_tile.ops import SEGMENTS, CudaTileOp, build
-from libtile.dialects.cuda_tile.types import TokenType
-from libtile.dialects.effect_traits import ReadsThrough, accessed, is_weak
-from libtile.dialects.interfaces import FreshToken, JoinsTokens, control_flow
+from libtile.dialects.cuda_tile.types import TileType, TokenType
+from libtile.dialects.effect_traits import ReadsThrough, WritesThrough, accessed, is_weak
+from libtile.dialects.interfaces import FreshToken, JoinsTokens, control_flow, loop_around
 from libtile.ir.places import walk
 from libtile.support import statistics
 from libtile.support.records import dataclass
@@ -43,7 +44,10 @@ _MOST_COMPARED = 16
 """Operands of a join that are compared with each other."""
 _MOST_PASSED = 16
 """Tokens that are looked at to find what one access has to wait for."""
+_FEWEST_WAITS = 2
+"""Waits of stores of single elements that are worth another order of the kernel."""
 _REMARK = "RedundantTokens"
+_NOT_WORTH_IT = "a barrier less is not worth another order of what is computed for them"
 
 
 @dataclass(frozen=True)
@@ -51,23 +55,26 @@ class EliminateRedundantTokensPass(ModulePass):
     """Take out tokens, and edges between accesses, that order nothing which needs an order.
 
     `distinct_elements`: different positions of a tensor view are different memory, whatever its strides are.
+    `every_store`: no store waits for one of other memory. Without it stores outside of loops still do, unless they are
+    of single elements and two waits or more are saved.
     """
 
     name = "eliminate-redundant-tokens"
 
     distinct_elements: bool = False
+    every_store: bool = True
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        eliminate_redundant_tokens(op, self.distinct_elements)
+        eliminate_redundant_tokens(op, self.distinct_elements, self.every_store)
 
 
-def eliminate_redundant_tokens(root: Operation, distinct_elements: bool = False) -> bool:
+def eliminate_redundant_tokens(root: Operation, distinct_elements: bool = False, every_store: bool = True) -> bool:
     """Do so in every function in `root` (or in `root` itself, when it is one); returns whether anything changed."""
     changed = False
     for function in functions_in(root):
         ops = _ops(function)
         changed |= _unchanged_carried(ops)
-        if _disjoint(function, distinct_elements):
+        if _disjoint(function, distinct_elements, every_store):
             changed, ops = True, _ops(function)
         # Only these make tokens or take them without a loop or a branch around them.
         ops = [op for op in ops if op.results and isinstance(op.results[-1].type, TokenType) and not op.regions]
@@ -187,7 +194,7 @@ def _wait_for_both(op: CudaTileOp, token: SSAValue) -> None:
 # -- accesses of different memory -------------------------------------------------------------------------------------
 
 
-def _disjoint(function: CudaTileOp, distinct_elements: bool) -> bool:
+def _disjoint(function: CudaTileOp, distinct_elements: bool, every_store: bool) -> bool:
     """Take out the order between accesses that are known to touch different memory."""
     accesses = [op for op in walk(function) if isinstance(op, CudaTileOp) and accessed(op) is not None and is_weak(op)]
     if not any(op.optional_operand("token") is not None for op in accesses):
@@ -197,9 +204,33 @@ def _disjoint(function: CudaTileOp, distinct_elements: bool) -> bool:
     for op in _ops(function):
         if is_op(op, "for"):
             changed |= _between_iterations(op, aliasing)
+    waiting = frozenset() if every_store else _waiting_stores(accesses, aliasing)
     for op in accesses:
-        changed |= _past_disjoint(op, aliasing)
+        changed |= _past_disjoint(op, aliasing, past_stores=op not in waiting)
     return changed
+
+
+def _waiting_stores(accesses: Sequence[CudaTileOp], aliasing: Aliasing) -> frozenset[CudaTileOp]:
+    """The stores that go on waiting for stores of other memory."""
+    once = [op for op in accesses if op.has_trait(WritesThrough) and loop_around(op) is None]
+    in_vain = [op for op in once if _passes_stores(op, aliasing)]
+    free = {op for op in in_vain if _is_of_one_element(op)}
+    if len(free) < _FEWEST_WAITS:
+        free = set()
+    for op in in_vain:
+        if op not in free:
+            reporting.missed(op, _REMARK, "Store waits for stores of other memory", _NOT_WORTH_IT)
+    return frozenset(once).difference(free)
+
+
+def _is_of_one_element(store: CudaTileOp) -> bool:
+    (value,) = store.operand_group("value" if is_op(store, "store_ptr_tko") else "tile")
+    return isinstance(value.type, TileType) and value.type.num_elements == 1
+
+
+def _passes_stores(op: CudaTileOp, aliasing: Aliasing) -> bool:
+    token = op.optional_operand("token")
+    return token is not None and any(passed.has_trait(WritesThrough) for passed in _needed(token, op, aliasing)[1])
 
 
 def _between_iterations(loop: CudaTileOp, aliasing: Aliasing) -> bool:
@@ -250,30 +281,31 @@ def _accesses_of_iteration(carried: BlockArgument, start: SSAValue, end: Operati
     return [op for op in ops if accessed(op) is not None]
 
 
-def _past_disjoint(op: CudaTileOp, aliasing: Aliasing) -> bool:
+def _past_disjoint(op: CudaTileOp, aliasing: Aliasing, past_stores: bool = True) -> bool:
     """Let an access wait for what those before it wait for, as long as these touch other memory."""
     token = op.optional_operand("token")
     if token is None:
         return False
-    needed: dict[SSAValue, None] = {}
-    passed = _needed(token, op, aliasing, needed, set())
-    if not passed or len(needed) > _MOST_COMPARED:
+    kept, passed = _needed(token, op, aliasing, past_stores)
+    if not passed or len(kept) > _MOST_COMPARED:
         return False
     _wait_for_both(op, token)
-    kept = list(needed)
     _set_token(
         op, create_before(op, "join_tokens", {"tokens": kept}, [TokenType()]) if len(kept) > 1 else (*kept, None)[0]
     )
-    reporting.done(op, _REMARK, "Access does not wait for those of other memory", Accesses=passed)
-    statistics.count("accesses of other memory that are not waited for", passed)
+    reporting.done(op, _REMARK, "Access does not wait for those of other memory", Accesses=len(passed))
+    statistics.count("accesses of other memory that are not waited for", len(passed))
     return True
 
 
 def _needed(
-    token: SSAValue, op: CudaTileOp, aliasing: Aliasing, needed: dict[SSAValue, None], seen: set[SSAValue]
-) -> int:
-    """Collect the tokens that `op` has to wait for, of those that `token` stands for; returns how many it need not."""
-    passed, pending = 0, [token]
+    token: SSAValue, op: CudaTileOp, aliasing: Aliasing, past_stores: bool = True
+) -> tuple[list[SSAValue], list[CudaTileOp]]:
+    """The tokens that `op` has to wait for, of those that `token` stands for; and the accesses that it need not."""
+    needed: dict[SSAValue, None] = {}
+    seen: set[SSAValue] = set()
+    passed: list[CudaTileOp] = []
+    pending = [token]
     while pending:
         value = pending.pop()
         if value in seen:
@@ -284,12 +316,18 @@ def _needed(
             needed[value] = None
         elif maker.has_trait(JoinsTokens):
             pending += reversed(maker.operands)
-        elif accessed(maker) is not None and is_weak(maker) and aliasing.are_disjoint(maker, op):
-            passed += 1
+        elif _is_passed(maker, op, aliasing, past_stores):
+            passed.append(maker)
             pending += before(value)
         elif not maker.has_trait(FreshToken):
             needed[value] = None
-    return passed
+    return list(needed), passed
+
+
+def _is_passed(access: CudaTileOp, op: CudaTileOp, aliasing: Aliasing, past_stores: bool) -> bool:
+    if accessed(access) is None or not is_weak(access) or (access.has_trait(WritesThrough) and not past_stores):
+        return False
+    return aliasing.are_disjoint(access, op)
 
 
 def _set_token(op: CudaTileOp, token: SSAValue | None) -> None:

@@ -200,6 +200,51 @@ def test_what_waits_for_a_read_waits_for_the_reads_before_it_too():
     assert "%1 = join_tokens %result_token_3, %0 : token" in text and "token=%1" in text
 
 
+def stores_in_a_row(count: int, shape: str = "") -> str:
+    """A chain of stores, each behind the one before, of numbers or tiles that lie side by side."""
+    kind = f"{shape}x" if shape else ""
+    lines = [f"%x0 = reshape %x : tile<i32> -> tile<1xi32>\n%v = broadcast %x0 : tile<1xi32> -> tile<{kind}i32>\n"]
+    lines = lines if shape else []
+    for number in range(count):
+        lines.append(f"%d{number} = constant <i32: {number * int(shape or 1)}> : tile<i32>\n")
+        lines.append(f"%q{number} = offset %p, %d{number} : tile<ptr<i32>>, tile<i32> -> tile<ptr<i32>>\n")
+        pointers, value = f"%q{number}", "%x"
+        if shape:
+            lines.append(f"%r{number} = reshape %q{number} : tile<ptr<i32>> -> tile<1xptr<i32>>\n")
+            lines.append(f"%b{number} = broadcast %r{number} : tile<1xptr<i32>> -> tile<{kind}ptr<i32>>\n")
+            lines.append(f"%i{number} = iota : tile<{kind}i32>\n")
+            offset = f"offset %b{number}, %i{number} : tile<{kind}ptr<i32>>, tile<{kind}i32> -> tile<{kind}ptr<i32>>"
+            lines.append(f"%o{number} = {offset}\n")
+            pointers, value = f"%o{number}", "%v"
+        after = f" token=%s{number - 1}" if number else ""
+        types = f"tile<{kind}ptr<i32>>, tile<{kind}i32>"
+        lines.append(f"%s{number} = store_ptr_tko weak {pointers}, {value}{after} : {types} -> token\n")
+    return "".join(lines)
+
+
+@pytest.mark.parametrize(
+    ("body", "kept", "all_kept"),
+    [
+        (stores_in_a_row(2), 1, 0),  # a barrier less
+        (stores_in_a_row(4), 0, 0),  # three
+        (stores_in_a_row(4, "8"), 3, 0),
+        (f"loop {{\n{stores_in_a_row(4, '8')}break\n}}\n", 0, 0),  # as many in each iteration
+    ],
+)
+def test_stores_go_on_waiting_where_little_is_saved(body, kept, all_kept):
+    with remarks.collect() as reported:
+        text, _ = run(body, f"{TOKENS}{{every-store=false}}", POINTERS)
+    assert text.count("token=") == kept
+    assert sum(remark.kind is remarks.Kind.MISSED for remark in reported) == kept
+    assert run(body, TOKENS, POINTERS)[0].count("token=") == all_kept
+
+
+def test_stores_that_wait_for_stores_wait_for_no_load_of_other_memory():
+    body = "%d = constant <i32: 9> : tile<i32>\n%r = offset %p, %d : tile<ptr<i32>>, tile<i32> -> tile<ptr<i32>>\n"
+    text, _ = run(body + load("a", pointer="%r") + store("s", "a"), f"{TOKENS}{{every-store=false}}", POINTERS)
+    assert "token=" not in text
+
+
 TILES = "partition_view<tile=(16), tensor_view<?xi32, strides=[1]>>"
 VIEWS = f"""%zero = constant <i32: 0> : tile<i32>
   %one = constant <i32: 1> : tile<i32>
