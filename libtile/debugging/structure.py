@@ -266,21 +266,30 @@ def _attribute_difference(left: Operation, right: Operation, ignored: frozenset[
     for kind in ("properties", "attributes"):
         ours, theirs = getattr(left, kind), getattr(right, kind)
         for name in (*ours, *(name for name in theirs if name not in ours)):
-            if name in ignored or _normal(left, name, ours.get(name)) == _normal(right, name, theirs.get(name)):
+            one, other = ours.get(name), theirs.get(name)
+            if kind == "properties" and (name in ignored or (_is_default(left, name) and _is_default(right, name))):
                 continue
-            sides = [
-                _place(op, "absent" if attr is None else str(attr))
-                for op, attr in ((left, ours.get(name)), (right, theirs.get(name)))
-            ]
-            return f"attribute '{name}' of '{left.name}'", sides[0], sides[1]
+            if _normal(one) != _normal(other):
+                sides = [
+                    _place(op, "absent" if attr is None else str(attr)) for op, attr in ((left, one), (right, other))
+                ]
+                return f"attribute '{name}' of '{left.name}'", sides[0], sides[1]
     return None
 
 
-def _normal(op: Operation, name: str, attr: Attribute | None) -> object:
+def _is_default(op: Operation, name: str) -> bool:
+    """Whether a declared attribute is left out, or says what that would."""
+    if not isinstance(op, CudaTileOp) or name == SEGMENTS or op.spec.attribute(name) is None:
+        return False
+    attr = op.properties.get(name)
+    if attr is None or isinstance(attr, OptimizationHintsAttr):
+        return not _normal(attr)
+    value, default = op.attribute_value(name), op.default_value(name)
+    return value is False if default is None else (type(value), value) == (type(default), default)
+
+
+def _normal(attr: Attribute | None) -> object:
     """Something that is equal for attributes that say the same."""
-    if attr is None and isinstance(op, CudaTileOp) and name != SEGMENTS and op.spec.attribute(name) is not None:
-        value = op.attribute_value(name)
-        return None if value is False else value
     match attr:
         case DenseElementsAttr():
             size = attr.element_bytes
@@ -288,11 +297,13 @@ def _normal(op: Operation, name: str, attr: Attribute | None) -> object:
             return attr.type, attr.raw[:size] if same else attr.raw
         case OptimizationHintsAttr():
             # Whole numbers without a type: texts give them i64, files the type that they were written with.
-            return {arch: {key: python_value(hint) for key, hint in keys} for arch, keys in attr.data} or None
-    if isinstance(op, CudaTileOp) and attr is not None and name != SEGMENTS and op.spec.attribute(name) is not None:
-        value = op.attribute_value(name)
-        return None if value is False else value
+            return {arch: {key: _hint(hint) for key, hint in keys} for arch, keys in attr.data} or None
     return attr
+
+
+def _hint(attr: Attribute) -> object:
+    value = python_value(attr)
+    return type(value), value
 
 
 # -- words ------------------------------------------------------------------------------------------------------------

@@ -3,13 +3,33 @@
 
 from __future__ import annotations
 
+import math
+import re
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    FloatAttr,
+    IntegerAttr,
+    ModuleOp,
+    StringAttr,
+    SymbolRefAttr,
+    UnitAttr,
+    i1,
+)
+from xdsl.ir import Attribute, Operation, SSAValue
 
 import libtile
 from generators.programs import program
 from libtile import diff
+from libtile.dialects.cuda_tile.attributes import BoundedAttr, DenseElementsAttr, DivByAttr, EnumAttr
+from libtile.dialects.cuda_tile.locations import source_location
+from libtile.dialects.cuda_tile.ops import OPS, SEGMENTS
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
@@ -136,3 +156,130 @@ def test_inner_dialects_are_compared_as_well():
     changed = one.replace(line, line.replace(b"exp", b"exp2", 1), 1)
     (found,) = diff(one, changed)
     assert found.where == "func @softmax" and found.what == "another op"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("overflow", StringAttr("none")),  # beside the declared attribute of that name
+        ("mark", UnitAttr()),
+    ],
+)
+def test_discardable_attributes_count_whatever_their_names(name, value):
+    module = libtile.parse(text().decode())
+    next(op for op in module.op.walk() if op.name == "cuda_tile.addi").attributes[name] = value
+    (found,) = diff(text(), module)
+    assert found.what == f"attribute '{name}' of 'cuda_tile.addi'" and found.left == "-:6:10: 'cuda_tile.addi' absent"
+
+
+def test_symbols_count_with_what_is_nested_in_them():
+    body = "  entry @c() {\n    %g = get_global @table : tile<ptr<i32>>\n    return\n  }\n}\n"
+    made = TEXT.replace("if_place", "").removesuffix("}\n") + body
+    module = libtile.parse(made)
+    op = next(op for op in module.op.walk() if op.name == "cuda_tile.get_global")
+    op.properties["name"] = SymbolRefAttr("table", ["inner"])
+    (found,) = diff(made.encode(), module)
+    assert (found.where, found.what) == ("entry @c", "attribute 'name' of 'cuda_tile.get_global'")
+
+
+def test_a_flag_of_a_hint_is_not_the_number_1():
+    flagged = text(("occupancy = 2", "occupancy = true"))
+    assert (
+        diff(text(("occupancy = 2", "occupancy = 1")), flagged)[0].what
+        == "attribute 'optimization_hints' of 'cuda_tile.entry'"
+    )
+
+
+# -- one thing changed ------------------------------------------------------------------------------------------------
+
+
+def _variants(attr: Attribute) -> list[Attribute | None]:
+    """Attributes that say something else."""
+    match attr:
+        case IntegerAttr() if attr.type == i1:
+            return [IntegerAttr(1 - abs(attr.value.data), i1)]
+        case IntegerAttr():
+            return [IntegerAttr(attr.value.data + 1, attr.type)]
+        case FloatAttr():
+            return [FloatAttr(-attr.value.data, attr.type), FloatAttr(float("nan"), attr.type)]
+        case StringAttr():
+            return [StringAttr(attr.data + "x")]
+        case UnitAttr():
+            return [None]
+        case EnumAttr():
+            return [EnumAttr(attr.spec, word) for word in attr.spec.by_keyword if word != attr.keyword]
+        case DivByAttr():
+            return [DivByAttr(2 * attr.divisor, attr.every, attr.along)]
+        case BoundedAttr():
+            return [BoundedAttr(attr.lower, (attr.upper or 0) + 1), BoundedAttr((attr.lower or 0) + 1, attr.upper)]
+        case DenseElementsAttr():
+            changed = bytes([attr.raw[0] ^ 1]) + attr.raw[1:]
+            rest = math.prod(attr.type.shape) - len(attr.raw) // attr.element_bytes
+            one = [DenseElementsAttr(attr.type, changed + rest * attr.raw)] if attr.is_splat and rest else []
+            return [DenseElementsAttr(attr.type, changed), *one]
+        case ArrayAttr(data=(first, *rest)):
+            return [ArrayAttr([new, *rest]) for new in _variants(first) if new is not None] + [ArrayAttr(rest)]
+    return []
+
+
+def _changes(module: libtile.Module) -> Iterator[tuple[Operation, Callable[[], None]]]:
+    """Ops inside of functions, and what changes one thing of them."""
+    seen: dict[Attribute, list[SSAValue]] = {}
+    for op in module.op.walk():
+        if op.parent_op() is None or isinstance(op.parent_op(), OPS["module"] | ModuleOp):
+            continue
+        for kind in (op.properties, op.attributes):
+            for name, attr in kind.items():
+                if name != SEGMENTS:
+                    yield from ((op, partial(_set, kind, name, new)) for new in _variants(attr))
+        yield op, partial(_set, op.attributes, "mark", UnitAttr())
+        for number, operand in enumerate(op.operands):
+            others = [value for value in seen.get(operand.type, []) if value is not operand]
+            if others:
+                yield op, partial(op.operands.__setitem__, number, others[-1])
+        if all(result.first_use is None for result in op.results) and op.next_op is not None:
+            yield op, op.detach
+        for value in (*op.results, *(arg for region in op.regions for block in region.blocks for arg in block.args)):
+            seen.setdefault(value.type, []).append(value)
+
+
+def _set(attributes: dict[str, Attribute], name: str, new: Attribute | None) -> None:
+    if new is None:
+        del attributes[name]
+    else:
+        attributes[name] = new
+
+
+@settings(max_examples=5, deadline=None, derandomize=True)
+@given(st.integers(0, 40), st.integers(0))
+def test_whatever_one_thing_is_changed_is_found_at_its_place(seed, choice):
+    check_one_change(seed, choice)
+
+
+@pytest.mark.slow
+@settings(max_examples=400, deadline=None)
+@given(st.integers(0, 400), st.integers(0))
+def test_many_single_changes_are_found_at_their_places(seed, choice):
+    check_one_change(seed, choice)
+
+
+def check_one_change(seed: int, choice: int) -> None:
+    made = program(seed, "control").text
+    module = libtile.parse(made)
+    changes = list(_changes(module))
+    op, change = changes[choice % len(changes)]
+    place = str(source_location(op.location))
+    change()
+    (found,) = diff(libtile.parse(made), module)
+    assert found.where == "entry @kernel" and found.left.startswith(f"{place}: '{op.name}'"), (seed, str(found))
+    (back,) = diff(module, libtile.parse(made))
+    assert (back.what, back.right) == (found.what, found.left) and back.left == found.right
+
+
+@settings(max_examples=3, deadline=None, derandomize=True)
+@given(st.integers(0, 40), st.sampled_from(["13.3", "13.5"]))
+def test_names_lines_and_files_are_no_difference(seed, version):
+    made = program(seed, "control").text
+    renamed = re.sub(r"%([A-Za-z_]\w*)", r"%other_\1", made).replace("\n", "\n\n")
+    assert diff(made.encode(), renamed.encode()) == []
+    assert diff(made.encode(), libtile.write(libtile.parse(made), version)) == []

@@ -85,12 +85,16 @@ class OpForm(_Base):
 
     def attribute_value(self, name: str) -> Any:
         """The Python value of a declared attribute; its default, or None (False for a flag), when it is not set."""
+        attr = self.properties.get(name)
+        if attr is None or self.spec.attribute(name) is None:
+            return self.default_value(name)
+        return python_value(attr)
+
+    def default_value(self, name: str) -> Any:
+        """What the absence of a declared attribute means, as a Python value."""
         spec = self.spec.attribute(name)
         if spec is None:
             raise KeyError(name)
-        attr = self.properties.get(name)
-        if attr is not None:
-            return python_value(attr)
         if spec.is_flag:
             return False
         if spec.kind == "bool_array" and spec.default is not None:
