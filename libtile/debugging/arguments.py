@@ -28,6 +28,10 @@ _FOLLOWED = ("assume", "exti", "trunci")
 _LARGEST = 9
 """Numbers of which nothing is known are smaller than this."""
 
+_SPECIAL = (-0.0, np.inf, -np.inf, np.nan)
+_ONE_IN = 16
+"""Of so many floats one is special, where some are."""
+
 
 @dataclass
 class _Number:
@@ -56,8 +60,11 @@ class _Number:
         return value
 
 
-def random_arguments(entry: CudaTileOp, rng: np.random.Generator, elements: int) -> list[Any]:
-    """Arguments for each parameter in order, arrays of so many elements for the pointers."""
+def random_arguments(entry: CudaTileOp, rng: np.random.Generator, elements: int, special: bool = False) -> list[Any]:
+    """Arguments for each parameter in order, arrays of so many elements for the pointers.
+
+    `special`: among floats of arrays are zeros with a sign, infinities and NaNs.
+    """
     parameters = entry.regions[0].blocks[0].args
     numbers = {arg: _Number() for arg in parameters}
     views = list(_views(entry))
@@ -67,15 +74,15 @@ def random_arguments(entry: CudaTileOp, rng: np.random.Generator, elements: int)
         _sizes(view, tiles, numbers)
     values: dict[BlockArgument, Any] = {}
     for arg in parameters:
-        values[arg] = _argument(element(arg.type), numbers[arg], rng, elements)
+        values[arg] = _argument(element(arg.type), numbers[arg], rng, elements, special)
     for view, _ in views:
         _set_strides(view, numbers, values)
     return [values[arg] for arg in parameters]
 
 
-def _argument(kind: Element, number: _Number, rng: np.random.Generator, elements: int) -> Any:
+def _argument(kind: Element, number: _Number, rng: np.random.Generator, elements: int, special: bool) -> Any:
     if kind.pointee is not None:
-        return _array(kind.pointee, rng, elements)
+        return _array(kind.pointee, rng, elements, special)
     if kind.is_float:
         return float(rng.integers(-16, 17)) / 4
     if kind.width == 1:
@@ -83,13 +90,17 @@ def _argument(kind: Element, number: _Number, rng: np.random.Generator, elements
     return number.drawn(rng)
 
 
-def _array(kind: Element, rng: np.random.Generator, elements: int) -> np.ndarray:
+def _array(kind: Element, rng: np.random.Generator, elements: int, special: bool) -> np.ndarray:
     if kind.is_pointer:
         return np.zeros(elements, np.int64)
     if kind.width == 4:
         return rng.integers(0, 256, elements, np.uint8)
     if kind.is_float and kind.name != "f8E8M0FNU":
-        values = (rng.integers(-16, 17, elements) / 4).astype(kind.dtype)
+        numbers = rng.integers(-16, 17, elements) / 4
+        if special:
+            chosen = rng.integers(0, _ONE_IN, elements) == 0
+            numbers[chosen] = rng.choice(_SPECIAL, np.count_nonzero(chosen))
+        values = numbers.astype(kind.dtype)
     elif kind.is_float:
         values = np.exp2(rng.integers(-4, 5, elements).astype(np.float64)).astype(kind.dtype)
     else:

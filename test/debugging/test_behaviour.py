@@ -87,3 +87,42 @@ def test_kernels_must_be_on_both_sides_with_the_same_parameters():
         compare_runs(kernel(STORE), kernel(STORE, name="l"))
     with pytest.raises(LibtileError, match=r"@k takes \(tile<ptr<i32>>, tile<i32>\) in one module, \(tile<i32>\)"):
         compare_runs(kernel(STORE), kernel("", "%n: tile<i32>"))
+
+
+FLOATS = "%p: tile<ptr<f32>>, %q: tile<ptr<f32>>"
+
+
+def floats(op: str) -> bytes:
+    """A kernel that stores what an op makes of 256 floats."""
+    pointers, kind = "tile<256xptr<f32>>", "tile<256xf32>"
+    lines = ["%i = iota : tile<256xi32>", f"%zero = constant <f32: 0.0> : {kind}"]
+    for name in "pq":
+        lines.append(f"%{name}1 = reshape %{name} : tile<ptr<f32>> -> tile<1xptr<f32>>")
+        lines.append(f"%{name}2 = broadcast %{name}1 : tile<1xptr<f32>> -> {pointers}")
+        lines.append(f"%{name}3 = offset %{name}2, %i : {pointers}, tile<256xi32> -> {pointers}")
+    lines.append(f"%x, %t = load_ptr_tko weak %p3 : {pointers} -> {kind}, token")
+    lines.append(f"%y = {op} : {kind}")
+    lines.append(f"%u = store_ptr_tko weak %q3, %y : {pointers}, {kind} -> token")
+    return kernel("\n".join(lines), FLOATS)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("maxf %x, %zero", "maxf %x, %zero propagate_nan"),
+        ("addf %x, %zero ", "negf %n"),  # where %n is -x: the sum of -0 and 0 is 0
+        ("mulf %zero, %zero ", "subf %x, %x "),  # infinity minus itself
+    ],
+)
+def test_floats_that_are_no_common_numbers_are_among_the_arguments(one, other):
+    texts = [floats(op) for op in (one, other)]
+    if "%n" in other:
+        texts[1] = floats("negf %n").replace(b"%y =", b"%n = negf %x : tile<256xf32>\n%y =")
+    difference = compare_runs(*texts, runs=2).difference
+    assert difference is not None and "arguments number 1 of seed 0: element" in difference
+    assert compare_runs(texts[0], texts[0], runs=2).difference is None
+
+
+def test_the_bits_of_a_nan_are_no_difference():
+    other = floats("addf %x, %zero ").replace(b"addf %x, %zero", b"addf %zero, %x")
+    assert compare_runs(floats("addf %x, %zero "), other, runs=4).difference is None

@@ -61,7 +61,8 @@ def command(
 
     With --run, programs that differ are run in the interpreter (cuda_tile only) on the same random arguments, and it
     counts whether they leave the same bytes in memory and print the same lines. Sizes and strides of views, bounds and
-    divisors that 'assume' states are respected; arguments on which A faults are replaced by others.
+    divisors that 'assume' states are respected; arguments on which A faults are replaced by others. In every second
+    run zeros with a sign, infinities and NaNs are among the floats; the bits of a NaN do not count.
     """
     from libtile.debugging.structure import diff
 
