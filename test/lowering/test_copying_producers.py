@@ -54,7 +54,8 @@ def launcher(given, gpu_name="sm_80"):
 
     def run(args, grid=(1, 1, 1), order=None):
         given = [np.int32(value) if isinstance(value, int) else value for value in args]
-        run_ptx(ptx, name, grid=grid, block=kernel.block_dim, args=given, checks="full", order=order)
+        done = run_ptx(ptx, name, grid=grid, block=kernel.block_dim, args=given, checks="full", order=order)
+        assert done.counters.bank_conflicts == 0
 
     return run
 
@@ -125,6 +126,7 @@ TYPES = {
     "f16": ("f16", "f32", np.float16, "sm_80"),
     "bf16": ("bf16", "f32", ml_dtypes.bfloat16, "sm_80"),
     "tf32": ("tf32", "f32", np.float32, "sm_80"),
+    "f64": ("f64", "f64", np.float64, "sm_80"),
     "i8": ("i8", "i32", np.int8, "sm_80"),
     "i8 on sm_86": ("i8", "i32", np.int8, "sm_86"),
     "f8": ("f8E4M3FN", "f32", ml_dtypes.float8_e4m3fn, "sm_89"),
@@ -141,7 +143,7 @@ def test_operands_of_all_kinds_are_right_in_every_schedule(name, transposed):
     a, b = (rng.integers(-3, 4, (256, 256)).astype(dtype) for _ in range(2))
     x, y = (v.astype(np.float32).T if of else v.astype(np.float32) for v, of in zip((a, b), transposed))
     for order in SCHEDULES:
-        c = np.zeros((256, 256), np.int32 if result == "i32" else np.float32)
+        c = np.zeros((256, 256), {"i32": np.int32, "f32": np.float32, "f64": np.float64}[result])
         run([a, b, c], order=order)
         np.testing.assert_array_equal(c[:32, :32], (x[:32, :128] @ y[:128, :32]).astype(c.dtype))
 

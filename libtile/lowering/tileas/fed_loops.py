@@ -50,7 +50,7 @@ from libtile.dialects.nv_tileas.types import (
     PipelineType,
     ProducerTokenType,
 )
-from libtile.ir.tile_form import element_of, erase
+from libtile.ir.tile_form import element_of, erase, shape_of
 from libtile.layouts import WARP, LinearLayout
 from libtile.layouts.parts import part_layout
 from libtile.lowering.tileas import nests
@@ -187,7 +187,12 @@ class FedLoop:
         what = name(load)
         parted = Parted(slices.depth_dim(load.value), parts) if slices is not None and parts > 1 else None
         if self.copiers:
-            return thread_tile(self.gpu, what, load, self.body, self.copiers, _wanted(load.value), parted)
+            wanted = _wanted(load.value)
+            if slices is not None:
+                dim, shape = slices.depth_dim(load.value), shape_of(load.value.type)
+                slice_shape = [slices.depth if d == dim else n for d, n in enumerate(shape)]
+                wanted = [part_layout(layout, slice_shape) for layout in wanted]
+            return thread_tile(self.gpu, what, load, self.body, self.copiers, wanted, parted)
         if not isinstance(load, TiledLoadOp):
             raise Unfit(what + "is not loaded by a view")
         tile = tma_tile(self.function, what, load, parted=parted)

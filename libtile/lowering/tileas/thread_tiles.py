@@ -12,12 +12,14 @@ multiply. What pointers and masks come from is therefore computed again in it (`
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Block, SSAValue
 
 from libtile.atoms.cp_async import copy_width, staged_layout
 from libtile.codegen.memory import MAX_ACCESS_BYTES
+from libtile.codegen.shapes import embedded
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES
 from libtile.dialects.nv_tileaa.tokens import CreateMemTokenOp
 from libtile.dialects.nv_tileas.layout import LayoutAttr
@@ -92,8 +94,8 @@ def thread_tile(
     gpu: Target, what: str, load: Load, body: Block, warps: int, wanted: Sequence[LinearLayout],
     parted: Parted | None = None,
 ) -> ThreadTile:  # fmt: skip
-    """How so many warps copy the tile of a load in a loop's body, or one of the parts of it, that is read in `wanted`
-    layouts; Unfit, with `what` in front of the reason, where they do not."""
+    """How so many warps copy the tile of a load in a loop's body, or one of the parts of it, which is read as a whole
+    or slice by slice in `wanted` layouts; Unfit, with `what` in front of the reason, where they do not."""
     if not is_unordered(load):
         raise Unfit(what + "is loaded in order with other accesses")
     if (reason := not_handed_on(load) or not_copied(load, rows=True)) is not None:
@@ -113,7 +115,8 @@ def thread_tile(
     if isinstance(load, LoadOp) or sparse_dim(load) is not None:
         layout = _side_by_side(load, shape, warps, vector)
     name, fastest = NUMBER_NAMES[type_.element_type], fastest_dim(load)
-    read = tuple(dict.fromkeys(part_layout(of, shape) for of in wanted))
+    parts = (of if prod(of.shape) < prod(shape) else part_layout(of, shape) for of in wanted)
+    read = tuple(dict.fromkeys(embedded(of, layout) for of in parts))
     shared = staged_layout(layout, read, name, fastest, gpu.has("ldmatrix"))
     if copy_width(shared, layout, name, fastest, vector) is None and isinstance(load, LoadOp):
         raise Unfit(what + "is not copied by threads: adjacent pointers are not known to be adjacent and aligned")
