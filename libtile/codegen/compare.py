@@ -87,8 +87,8 @@ def select_by_ranks(
             if place not in words:
                 left = b.add(number, integer(I32, -place * WORD))
                 left = left if not place else b.call("llvm.smax.i32", I32, [left, integer(I32, 0)])
-                words[place] = b.asm("shl.b32 $0, -1, $1;", "=r,r", I32, [left])
+                words[place] = b.asm("bmsk.clamp.b32 $0, 0, $1;", "=r,r", I32, [left])
             bit = b.and_(words[place], integer(I32, 1 << rank % WORD))
-            reached[rank] = b.compare("eq", bit, integer(I32, 0))
+            reached[rank] = b.compare("ne", bit, integer(I32, 0))
         chosen[register] = b.select(reached[rank], lhs[register], rhs[register])
     return [chosen[register] for register in range(len(ranks))]

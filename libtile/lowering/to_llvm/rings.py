@@ -23,7 +23,7 @@ from contextlib import nullcontext
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Operation, SSAValue
 
-from libtile.codegen import agents, clusters, mbarrier, tcgen05
+from libtile.codegen import agents, clusters, control, mbarrier, tcgen05
 from libtile.codegen.builder import SharedBuffer, Value, integer
 from libtile.codegen.llvm_types import I1, I32, StructType
 from libtile.dialects import scf
@@ -173,15 +173,25 @@ def empty(e: Emitter, ring: Ring, stage: Value) -> Value:
     return e.b.shared_pointer(SharedBuffer(behind, ring.stages * mbarrier.BYTES), offset)
 
 
-def following(e: Emitter, place: Place, stages: int) -> Place:
-    """The next stage; behind the last one the first of the next round."""
+def following(e: Emitter, place: Place, stages: int, *, several: bool = False) -> Place:
+    """The next stage; behind the last one the first of the next round. Where `several` places move on and wgmma's
+    descriptors are made of them, LLVM does not see how few bits they have: it would multiply them in 64, which takes
+    more uniform registers than there are for many descriptors."""
     b, one = e.b, integer(I32, 1)
     if place.stage.constant is not None and place.phase.constant is not None:
         stage = (place.stage.constant + 1) % stages
         return Place(integer(I32, stage), integer(I32, place.phase.constant ^ (stage == 0)))
-    more = b.add(place.stage, one)
     if stages == 1:
         return Place(integer(I32, 0), b.xor(place.phase, one))
+    more = b.add(place.stage, one)
+    if stages & (stages - 1) == 0:  # its bits are those of the stage, and the one that ends a round
+        if stages == 2:
+            next_, ends = b.xor(place.stage, one), place.stage
+        else:
+            next_ = b.and_(more, integer(I32, stages - 1))
+            ends = b.binary("lshr", more, integer(I32, stages.bit_length() - 1))
+        hidden = several and b.target.has("wgmma")
+        return Place(control.as_it_is(b, next_) if hidden else next_, b.xor(place.phase, ends))
     wraps = b.compare("eq", more, integer(I32, stages))
     return Place(b.select(wraps, integer(I32, 0), more), b.xor(place.phase, b.cast("zext", wraps, I32)))
 
@@ -208,7 +218,7 @@ def bind_equal(e: Emitter, arguments: Sequence[SSAValue], given: Sequence[SSAVal
                 e.bind(argument, place)
                 break
             if _is_same(following(e, begin, stages), held):
-                e.bind(argument, following(e, place, stages))
+                e.bind(argument, following(e, place, stages, several=True))
                 break
         else:
             known.append((stages, held, argument))
