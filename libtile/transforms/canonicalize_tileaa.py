@@ -338,7 +338,7 @@ def atomic_of_nothing(op: AtomicRmw | AtomicCas) -> list[SSAValue] | bool:
         return False
     if op.semantic not in ("weak", "relaxed") or op.is_volatile is not None:
         return False
-    return [op.operands[1], *_token(op)]
+    return [op.value if isinstance(op, AtomicRmw) else op.compare, *_token(op)]
 
 
 def _token(op: Load | Store | AtomicRmw | AtomicCas) -> list[SSAValue]:

@@ -40,6 +40,7 @@ from libtile.dialects.nv_tileaa.tokens import AssumeOp
 from libtile.dialects.nv_tileas.layout import LayoutAttr
 from libtile.dialects.nv_tileas.tiles import Rearranging, ReinterpretOp
 from libtile.ir.facts import MAX_DIVISOR, power_of_two_factor
+from libtile.ir.operands import set_operand
 from libtile.ir.places import walk
 from libtile.ir.tile_form import erase, integer_of, shape_of
 from libtile.layouts import REGISTER, LinearLayout
@@ -121,10 +122,12 @@ def _compare_places(op: arith.CmpiOp) -> bool:
         grid = best_grid(set(constants), min(_multiple(left.number), _multiple(right.number)))
     if chosen is not None and grid is not None:
         made = maker.is_reached(left, right, grid, more=predicate in _STRICT)
-        chosen.operands[0] = made
+        set_operand(chosen, "cond", made)
         chosen.attributes[RANKS] = array_of([grid.rank(constant) for constant in constants])
         if predicate not in _AT_LEAST:
-            chosen.operands[1], chosen.operands[2] = chosen.operands[2], chosen.operands[1]
+            lhs, rhs = chosen.lhs, chosen.rhs
+            set_operand(chosen, "lhs", rhs)
+            set_operand(chosen, "rhs", lhs)
         statistics.count("choices by ranks")
         erase(op)
         return True

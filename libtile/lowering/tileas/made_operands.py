@@ -227,8 +227,8 @@ def carried_from(value: SSAValue) -> tuple[SSAValue, SSAValue]:
     """What a value that a loop carries begins with, and what the next iteration has."""
     assert isinstance(value, BlockArgument)
     loop, last = value.block.parent_op(), value.block.last_op
-    assert isinstance(loop, scf.ForOp) and last is not None and value.index > 0
-    return loop.iter_args[value.index - 1], last.operands[value.index - 1]
+    assert isinstance(loop, scf.ForOp) and isinstance(last, scf.YieldOp) and value.index > 0
+    return loop.iter_args[value.index - 1], last.arguments[value.index - 1]
 
 
 def _can_be_remade(op: Operation) -> bool:

@@ -287,7 +287,7 @@ def _int_to_fp(e: Emitter, op: IntToFpOp) -> None:
     if not shape_of(op.result.type):
         apply(e, op, conversions.itof, result, *how)
         return
-    tile = e.tile(op.operands[0])
+    tile = e.tile(op.source)
     e.bind(op.result, tile.with_registers(conversions.itof_all(e.b, tile.registers, result, *how), result))
 
 
