@@ -272,7 +272,7 @@ def test_why_a_chain_is_not_parted():
 @pytest.mark.parametrize("options", ["", "{take-turns=false}"])
 def test_an_option_says_whether_warpgroups_take_turns(options):
     """The first one has the first turn, and takes the last one that is handed on."""
-    passes = compile_pipeline(3, "specialized").replace("tileas-specialize", f"tileas-specialize{options}")
+    passes = compile_pipeline(3).replace("tileas-specialize", f"tileas-specialize{options}")
     made = libtile.compile(
         libtile.parse(attention(128, 64, 128)), gpu_name="sm_90", emit="tileas", pipeline=passes
     ).tileas
