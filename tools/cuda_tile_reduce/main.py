@@ -176,6 +176,11 @@ def command(
             if best and once:
                 cli.write_output(output, written(best[0], result_bytecode))
             raise
+        if not test.holds(smallest):
+            cli.say(
+                "cuda-tile-reduce: warning: the command does not say of the result what it said of it before: "
+                "it may decide by chance"
+            )
     cli.write_output(output, written(smallest, result_bytecode))
 
 
