@@ -59,7 +59,7 @@ def diff(
 def _inner(op: Operation) -> Operation:
     """The one `cuda_tile.module` in a `builtin.module`; else the op itself."""
     inner = list(op.regions[0].block.ops) if isinstance(op, ModuleOp) and op.regions[0].blocks else []
-    return inner[0] if [one.name for one in inner] == ["cuda_tile.module"] else op
+    return inner[0] if len(inner) == 1 and isinstance(inner[0], OPS["module"]) else op
 
 
 def _around(op: Operation) -> Operation:

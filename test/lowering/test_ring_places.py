@@ -37,14 +37,14 @@ def computed(lines: list[str], known: dict[str, int]) -> None:
             known[name] = OPS[re.match(r"(icmp eq|\w+)", text)[0]](*number)
 
 
-@pytest.mark.parametrize("several", [False, True])
+@pytest.mark.parametrize("hidden", [False, True])
 @pytest.mark.parametrize(("stages", "instructions"), [(1, 1), (2, 3), (3, 5), (4, 4), (7, 5), (8, 4)])
-def test_places_go_round_in_few_instructions(stages, instructions, several):
+def test_places_go_round_in_few_instructions(stages, instructions, hidden):
     b = KernelBuilder("k", target("sm_90"), 128)
     before = len(b.block.lines)
-    found = following(SimpleNamespace(b=b), Place(Value(I32, "%stage"), Value(I32, "%phase")), stages, several=several)
+    found = following(SimpleNamespace(b=b), Place(Value(I32, "%stage"), Value(I32, "%phase")), stages, hidden=hidden)
     lines = [line for line, _ in b.block.lines[before:]]
-    assert len(lines) == instructions + (several and stages in (2, 4, 8))  # a move that LLVM does not look through
+    assert len(lines) == instructions + (hidden and stages in (2, 4, 8))  # a move that LLVM does not look through
     for turn in range(3 * stages):
         known = {"%stage": turn % stages, "%phase": turn // stages % 2}
         computed(lines, known)

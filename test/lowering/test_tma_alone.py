@@ -28,15 +28,15 @@ REDUCE = """%old = nv_tileas.tiled_atomic_rmw %w[%i, %j], %x
     : !v, !t, index, index -> !t"""
 
 
-def module(tiling: str = "", effect: str = STORE) -> ModuleOp:
+def module(tiling: str = "", effect: str = STORE, groups: str = TILING) -> ModuleOp:
     """A kernel that loads a tile of one memref and stores it to another, or adds it there."""
     text = f"""
 !t = tensor<8x32xf32, {LAYOUT}>
 !v = !nv_tileaa.tiled_view<{MEMREF}, 8x32{tiling}>
 nv_tileaa.func @k(%a: {MEMREF}, %b: {MEMREF}, %i: index, %j: index)
     attributes {{kernel_spec = #nv_tileaa.kernel_spec<entry, num_warps=4, num_ctas=1, target=sm_90>}} {{
-  %v = nv_tileaa.block_tile %a {TILING} : {MEMREF} -> !v
-  %w = nv_tileaa.block_tile %b {TILING} : {MEMREF} -> !v
+  %v = nv_tileaa.block_tile %a {groups} : {MEMREF} -> !v
+  %w = nv_tileaa.block_tile %b {groups} : {MEMREF} -> !v
   %x = nv_tileas.tiled_load %v[%i, %j]
     {{allow_tma, atom = #nv_tileas.copy_atom<tma_load, box=[32,8], mode=tiled>}} : !v, index, index -> !t
   {effect}
@@ -76,7 +76,8 @@ def test_copies_by_tma_write_what_the_accesses_wrote(tiling, effect, at):
 
 
 def test_a_view_that_turns_dimensions_round_is_refused():
-    turned = module(", #nv_tileaa.tiling<dim_map=[1,0]>", STORE.replace("box=[32,8]", "box=[8,32]"))
+    groups = TILING.replace("i64: 0>, array<i64: 1>", "i64: 1>, array<i64: 0>")
+    turned = module(", #nv_tileaa.tiling<dim_map=[1,0]>", STORE.replace("box=[32,8]", "box=[8,32]"), groups)
     (load_,) = (inner for inner in turned.walk() if inner.name == "nv_tileas.tiled_load")
     load_.properties["atom"] = CopyAtomAttr("tma_load", 0, (8, 32), "tiled")
     with pytest.raises(DiagnosticError, match=r"goes through a dim_map \[1, 0\], and a TMA copy keeps the order"):

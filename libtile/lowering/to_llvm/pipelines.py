@@ -105,8 +105,7 @@ def _create_iterator(e: Emitter, op: CreateIteratorOp) -> None:
 def _inc_iter(e: Emitter, op: IncIterOp) -> None:
     b, type_, held = e.b, _type_of_iterator(op.iterator), e.held[op.iterator]
     if isinstance(held, Place):
-        several = op.parent is not None and sum(isinstance(other, IncIterOp) for other in op.parent.ops) > 1
-        e.bind(op.result, rings.following(e, held, type_.stages, several=several))
+        e.bind(op.result, rings.following(e, held, type_.stages, hidden=rings.feeds_wgmma(op.parent, several=True)))
         return
     stage, stages = e.scalar(op.iterator), type_.stages
     if stage.constant is not None:

@@ -21,13 +21,14 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 
 from xdsl.dialects.builtin import IntegerAttr
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from libtile.codegen import agents, clusters, control, mbarrier, tcgen05
 from libtile.codegen.builder import SharedBuffer, Value, integer
 from libtile.codegen.llvm_types import I1, I32, StructType
 from libtile.dialects import scf
 from libtile.dialects.nv_tileaa.functions import FuncOp
+from libtile.dialects.nv_tileas.async_products import AsyncDotOp
 from libtile.dialects.nv_tileas.pipeline import (
     CreateIteratorOp,
     CreatePipelineOp,
@@ -173,10 +174,9 @@ def empty(e: Emitter, ring: Ring, stage: Value) -> Value:
     return e.b.shared_pointer(SharedBuffer(behind, ring.stages * mbarrier.BYTES), offset)
 
 
-def following(e: Emitter, place: Place, stages: int, *, several: bool = False) -> Place:
-    """The next stage; behind the last one the first of the next round. Where `several` places move on and wgmma's
-    descriptors are made of them, LLVM does not see how few bits they have: it would multiply them in 64, which takes
-    more uniform registers than there are for many descriptors."""
+def following(e: Emitter, place: Place, stages: int, *, hidden: bool = False) -> Place:
+    """The next stage; behind the last one the first of the next round. Where it is `hidden`, LLVM does not see how few
+    bits it has."""
     b, one = e.b, integer(I32, 1)
     if place.stage.constant is not None and place.phase.constant is not None:
         stage = (place.stage.constant + 1) % stages
@@ -190,16 +190,26 @@ def following(e: Emitter, place: Place, stages: int, *, several: bool = False) -
         else:
             next_ = b.and_(more, integer(I32, stages - 1))
             ends = b.binary("lshr", more, integer(I32, stages.bit_length() - 1))
-        hidden = several and b.target.has("wgmma")
         return Place(control.as_it_is(b, next_) if hidden else next_, b.xor(place.phase, ends))
     wraps = b.compare("eq", more, integer(I32, stages))
     return Place(b.select(wraps, integer(I32, 0), more), b.xor(place.phase, b.cast("zext", wraps, I32)))
+
+
+def feeds_wgmma(block: Block | None, *, several: bool = False) -> bool:
+    """Whether wgmma reads stages in a block, in which `several` places move on if that is asked: LLVM is not to see how
+    few bits these have, as it would make descriptors by multiplications in 64 bits, which take more uniform registers
+    than there are."""
+    if block is None or (several and sum(isinstance(op, IncIterOp) for op in block.ops) < 2):
+        return False
+    return any(isinstance(op, AsyncDotOp) for op in walk(block))
 
 
 def bind_equal(e: Emitter, arguments: Sequence[SSAValue], given: Sequence[SSAValue], back: Sequence[SSAValue]) -> None:
     """Bind places that a loop carries to others of them, where they always are the same place, or the one behind
     it, of pipelines of as many stages: they begin so, and each turn moves on by one. `given` is what arguments
     begin with, `back` what a turn gives back."""
+    owner = arguments[0].owner if arguments else None
+    hidden = feeds_wgmma(owner if isinstance(owner, Block) else None)
     known: list[tuple[int, Place, SSAValue]] = []
     for argument, first, last in zip(arguments, given, back):
         held, type_, step = e.held[first], argument.type, last.owner
@@ -218,7 +228,7 @@ def bind_equal(e: Emitter, arguments: Sequence[SSAValue], given: Sequence[SSAVal
                 e.bind(argument, place)
                 break
             if _is_same(following(e, begin, stages), held):
-                e.bind(argument, following(e, place, stages, several=True))
+                e.bind(argument, following(e, place, stages, hidden=hidden))
                 break
         else:
             known.append((stages, held, argument))
