@@ -110,10 +110,11 @@ def printer(given: dict[str, Any]) -> Printer:
 
 
 def say_pipeline(items: Sequence[Item]) -> None:
-    """Print the passes that are run, as --dump-pass-pipeline asks for."""
-    from libtile.passes.pipeline import pipeline_text
+    """Print the passes that are run, as --dump-pass-pipeline asks for: those of a module, as mlir-opt has them."""
+    from libtile.passes.pipeline import MODULE, Nest, pipeline_text, unwrapped
 
-    cli.say(f"Pass Manager with {len(items)} passes:\n{pipeline_text(items)}")
+    inner = unwrapped(items)
+    cli.say(f"Pass Manager with {len(inner)} passes:\n{pipeline_text([Nest(MODULE, inner)])}")
 
 
 @dataclass(frozen=True)
