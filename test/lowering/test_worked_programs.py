@@ -17,7 +17,7 @@ from broken_turns import BROKEN
 from queue_kernels import KERNELS, Kernel
 from queue_products import PRODUCTS
 from test_documents import FOLDER, queue
-from test_queues import WAIT, check, compiled, has_elected_products, launch, with_pipelines
+from test_queues import WAIT, check, compiled, launch, waits_in_one_thread, with_pipelines
 
 from generators.check import TARGETS
 from libtile.asm import print_op
@@ -66,7 +66,7 @@ def test_a_broken_turn_is_found(name, gpu_name, what):
         assert expected in str(fault)
         return
     # An agent that one thread runs may wait for ever while the others of its warp are at the last barrier.
-    elected = has_elected_products(PROGRAMS[name].text, gpu_name)
+    elected = waits_in_one_thread(PROGRAMS[name].text, gpu_name)
     assert isinstance(fault, SimulationFault)
     assert fault.kind in (expected | {"divergent-barrier"} if elected else expected)
 
