@@ -281,8 +281,8 @@ def fields(operand: SharedOperand) -> int:
 
 
 def instruction(kind: str, atom: MmaAtom, transposed: tuple[bool, bool]) -> int:
-    """The instruction descriptor: types, which operands are MN-major, and the shape. Sums of bytes saturate."""
+    """The instruction descriptor: types, which operands are MN-major, and the shape. Sums of bytes wrap, as those of
+    `mma.sync` and wgmma without `.satfinite`: the bit that has them saturate (3) is not set."""
     operands, (m, n) = _OPERANDS[kind], (atom.m, atom.n)
     found = _RESULTS[atom.d] << 4 | operands[atom.a] << 7 | operands[atom.b] << 10
-    found |= transposed[0] << 15 | transposed[1] << 16 | n // 8 << 17 | m // 16 << 24
-    return found | (8 if atom.d == "s32" else 0)
+    return found | transposed[0] << 15 | transposed[1] << 16 | n // 8 << 17 | m // 16 << 24

@@ -81,6 +81,18 @@ def test_bytes_are_multiplied_in_tensor_memory(m):
     run(text, 128, 64, 256, (m, 64), dtype=np.int8, result=np.int32, transposed=True)
 
 
+@pytest.mark.slow  # a sum beyond 2**31 takes 260 steps
+@pytest.mark.parametrize("gpu", ["sm_90", "sm_100", "sm_120"])
+def test_sums_of_bytes_wrap_on_every_target(gpu):
+    text = tile_gemm(64, 16, 128, "i8", "i32", transposed=True).replace("signed signed", "unsigned unsigned")
+    m, n, k = 64, 16, 260 * 128
+    a, b, c = np.full((m, k), 255, np.uint8), np.full((n, k), 255, np.uint8), np.zeros((m, n), np.int32)
+    a[::2] = 254
+    libtile.run(libtile.parse(text), "gemm", grid=(1, 1, 1), args=[a, b, c, m, n, k], schedule="specialized",
+                backend="simulator", gpu_name=gpu)  # fmt: skip
+    np.testing.assert_array_equal(c, (a.astype(np.int64) @ b.astype(np.int64).T).astype(np.int32))
+
+
 @pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow), pytest.param(3, marks=pytest.mark.slow)])
 def test_products_in_tensor_memory_in_other_schedules(seed):
     run(tile_gemm(), 128, 64, 256, (128, 64), order=seed)
@@ -196,7 +208,7 @@ def test_code_without_a_wait_or_an_end_is_a_fault(small, what):
 @pytest.mark.parametrize(
     ("element", "descriptor"),
     [("f16", 0x08200010), ("bf16", 0x08200490), ("tf32", 0x08200910), ("e4m3", 0x08200010), ("e5m2", 0x08200490),
-     ("s8", 0x082004A8), ("u8", 0x08200028)],
+     ("s8", 0x082004A0), ("u8", 0x08200020)],
 )  # fmt: skip
 def test_instruction_descriptors(element, descriptor):
     """For 128 x 128 and operands that are contiguous along k (PTX ISA, "Instruction descriptor")."""
