@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The token graph of a cuda_tile function: which memory operations a token stands for, and what a token implies.
+"""The token graph of a function of any dialect: which memory operations a token stands for, and what a token implies.
 
 A token holds the accesses that happened before whatever takes it: those behind the op that made it, and that op itself.
-Tokens come from accesses, from `join_tokens` (all that its operands hold), from `make_token` (nothing), and through
-the results of `if`, the results and the carried values of loops (what the values hold that may stand there).
+Tokens come from accesses, from joins (`JoinsTokens`: all that the operands hold), from ops that make fresh ones
+(`FreshToken`: nothing), and through the results of branches, the results and the carried values of loops (what the
+values hold that may stand there).
 """
 
 from __future__ import annotations
 
 from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 
-from libtile.dialects.cuda_tile.types import TokenType
-from libtile.dialects.interfaces import EndsLoop, FreshToken, JoinsTokens, control_flow, edges, exit_of
+from libtile.dialects.interfaces import EndsLoop, FreshToken, JoinsTokens, control_flow, edges, exit_of, is_token
 from libtile.ir.places import walk
 
 MAX_VISITS = 128
@@ -27,7 +27,7 @@ class TokenGraph:
         self._incoming: dict[SSAValue, list[SSAValue]] = {}
         for number, op in enumerate(walk(function)):
             for operand, value in edges(op):
-                if isinstance(value.type, TokenType):
+                if is_token(value):
                     self._incoming.setdefault(value, []).append(op.operands[operand])
             if not op.regions:
                 self._order[op] = number
@@ -90,11 +90,11 @@ def iteration_ends(loop: Operation) -> list[Operation]:
 def before(token: SSAValue) -> list[SSAValue]:
     """The tokens that the op which made a token takes."""
     owner = token.owner
-    return [v for v in owner.operands if isinstance(v.type, TokenType)] if isinstance(owner, Operation) else []
+    return list(filter(is_token, owner.operands)) if isinstance(owner, Operation) else []
 
 
 def is_fresh(token: SSAValue) -> bool:
-    """Whether the token holds nothing: it is of `make_token`, or a meeting of such."""
+    """Whether the token holds nothing: an op made it fresh, or it is a join of such."""
     pending, seen = [token], {token}
     while pending:
         value = pending.pop()

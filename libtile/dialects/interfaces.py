@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What passes ask of ops of any dialect besides their effects (`effect_traits`): where an op is undefined, what it
-folds to, where control and the values that it carries go.
+folds to, where control and the values that it carries go, which results name the memory of an operand, what tokens
+stand for.
 
 An op declares each by a trait: one of cuda_tile by name in spec/, all others in their classes.
 """
@@ -14,6 +15,7 @@ from typing import Any
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import OpTrait
 
+from libtile.dialects.effect_traits import is_storage
 from libtile.support.records import dataclass
 
 # -- where ops are undefined ------------------------------------------------------------------------------------------
@@ -273,7 +275,68 @@ def _loop_around(op: Operation) -> Operation | None:
     return None
 
 
+# -- aliasing ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class NamesMemoryOf(OpTrait):
+    """The first result names memory that an operand names, if these are pointers, views, storage, or iterators: what is
+    written through one is read through the other. MLIR's `ViewLikeOpInterface`.
+
+    Results of control flow name what is handed to them (`edges`). All other ops make memory of their own, or compute
+    pointers of several.
+    """
+
+    operand: str = "source"
+    part: bool = False
+    """The result names only a part of it, or what lies beside it: another part may have nothing in common with it."""
+    storage: bool = False
+    """Only for storage: of tiles the op makes another one, of several."""
+
+    def named(self, op: Operation) -> SSAValue | None:
+        """The operand; None where the op makes something else this time."""
+        value: SSAValue = getattr(op, self.operand)
+        return None if self.storage and not is_storage(value) else value
+
+
+def renamed(value: SSAValue, *, parts: bool = True) -> SSAValue | None:
+    """The value whose memory this one names by its op; without `parts`, only if it is all of it. None for another."""
+    owner = value.owner
+    if not isinstance(owner, Operation) or value is not owner.results[0]:
+        return None
+    trait = _naming_of(type(owner))
+    return None if trait is None or (trait.part and not parts) else trait.named(owner)
+
+
+def first_name(value: SSAValue, *, parts: bool = True) -> SSAValue:
+    """The value that memory has first been named by, going back through all that gives it other names."""
+    while (before := renamed(value, parts=parts)) is not None:
+        value = before
+    return value
+
+
+def other_names(value: SSAValue) -> set[SSAValue]:
+    """The value, and all that ops give its memory, or parts of it, for names."""
+    found, work = {value}, [value]
+    while work:
+        for use in work.pop().uses:
+            name = next(iter(use.operation.results), None)
+            if name is not None and name not in found and renamed(name) is use.operation.operands[use.index]:
+                found.add(name)
+                work.append(name)
+    return found
+
+
+@cache
+def _naming_of(cls: type[Operation]) -> NamesMemoryOf | None:
+    return next((trait for trait in cls.traits if isinstance(trait, NamesMemoryOf)), None)
+
+
 # -- tokens -----------------------------------------------------------------------------------------------------------
+#
+# A token stands for accesses. One that an op gives stands for the op's own effects, and, if the op takes tokens, for
+# all that these stand for; `FreshToken` and `JoinsTokens` have no effects of their own. Results of control flow stand
+# for what is handed to them (`edges`).
 
 
 class FreshToken(OpTrait):
@@ -282,6 +345,14 @@ class FreshToken(OpTrait):
 
 class JoinsTokens(OpTrait):
     """The result is a token behind all of the operands."""
+
+
+_TOKENS = ("cuda_tile.token", "nv_tileaa.mem_token")
+
+
+def is_token(value: SSAValue) -> bool:
+    """Whether a value is a token of memory."""
+    return value.type.name in _TOKENS
 
 
 # -- folding ----------------------------------------------------------------------------------------------------------

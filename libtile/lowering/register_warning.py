@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from math import prod
 
 from xdsl.ir import Block, Operation, SSAValue
-from xdsl.traits import Pure
+from xdsl.traits import is_side_effect_free
 
 from libtile.dialects.cuda_tile.locations import source_location
 from libtile.dialects.cuda_tile.ops import OPS, CudaTileOp
@@ -209,7 +209,7 @@ class _Changes:
         self._known: dict[tuple[object, ...], int] = {}
         self._made: dict[SSAValue, tuple[object, set[SSAValue]]] = {value: (None, {value}) for value in carried}
         for op in block.ops:
-            if op.has_trait(Pure) and not op.regions:
+            if not op.regions and is_side_effect_free(op):
                 self._number(op)
 
     def _number(self, op: Operation) -> None:

@@ -38,11 +38,14 @@ from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
+from libtile.analysis.alias_scopes import viewed
+from libtile.analysis.tokens import is_fresh
 from libtile.atoms import tcgen05
 from libtile.dialects import arith, scf
 from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
 from libtile.dialects.cuda_tile.types import TileType
 from libtile.dialects.effect_traits import Observable, ReadsMemory
+from libtile.dialects.interfaces import JoinsTokens
 from libtile.dialects.nv_tileaa.attributes import KernelSpecAttr, TilingAttr
 from libtile.dialects.nv_tileaa.collectives import DotOp, ReduceOp, ScanOp
 from libtile.dialects.nv_tileaa.functions import CancelNextProgramIdOp, FuncOp, GetCtaRankOp
@@ -58,7 +61,6 @@ from libtile.dialects.nv_tileaa.shapes import (
     ViewOp,
     integers_of,
 )
-from libtile.dialects.nv_tileaa.tokens import CreateMemTokenOp, JoinMemTokenOp
 from libtile.dialects.nv_tileaa.types import TiledViewType
 from libtile.ir.operands import set_operand
 from libtile.ir.places import walk
@@ -184,8 +186,7 @@ def _check(function: FuncOp, gpu: Target | None) -> None:
 
 def _memory(op: TiledLoadOp | TiledStoreOp) -> SSAValue:
     """The memref of an access, or its view where that is of something else."""
-    block = op.accessed.owner
-    return block.source if isinstance(block, BlockTileOp) else op.accessed
+    return viewed(op.accessed)
 
 
 def _is_ordered(op: MemoryOp) -> bool:
@@ -198,9 +199,9 @@ def _is_ordered(op: MemoryOp) -> bool:
             continue
         seen.add(value)
         owner = value.owner
-        if isinstance(owner, CreateMemTokenOp):
+        if is_fresh(value):
             continue
-        if isinstance(owner, JoinMemTokenOp):
+        if isinstance(owner, Operation) and owner.has_trait(JoinsTokens):
             work += owner.operands
         elif isinstance(owner, TiledLoadOp) and isinstance(op, TiledLoadOp):
             work += owner.group("token")

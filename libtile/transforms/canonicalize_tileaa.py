@@ -27,14 +27,17 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.traits import IsTerminator
 
-from libtile.analysis.alias_scopes import is_weak_access, is_weak_load
+from libtile.analysis.alias_scopes import is_weak_access
+from libtile.analysis.tokens import is_fresh
 from libtile.dialects import arith
 from libtile.dialects.arith import ExtSIOp, like
 from libtile.dialects.constant_ops import constant_op
 from libtile.dialects.constants import constant_elements
 from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES, TileType
+from libtile.dialects.effect_traits import only_loads
 from libtile.dialects.folding import computes, fold
+from libtile.dialects.interfaces import JoinsTokens
 from libtile.dialects.nv_tileaa.arithmetic import OPS
 from libtile.dialects.nv_tileaa.memory import AtomicCas, AtomicRmw, Load, Store
 from libtile.dialects.nv_tileaa.pointers import (
@@ -308,7 +311,7 @@ def round_trip(inverse: type[Unary]) -> Pattern:
 
 def load_of_nothing(op: Load) -> list[SSAValue] | bool:
     """A load whose mask is false gives `other` (zeros, where nothing is said), and its token as it was."""
-    if op.mask is None or constant_bool(op.mask) is not False or not is_weak_load(op):
+    if op.mask is None or constant_bool(op.mask) is not False or not only_loads(op):
         return False
     if op.other is not None:
         return [op.other, *_token(op)] if op.other.type == op.value.type else False
@@ -372,8 +375,11 @@ def flatten_join(op: JoinMemTokenOp) -> list[SSAValue] | bool:
     flat: dict[SSAValue, None] = {}
     for token in op.tokens:
         inner = token.owner
-        flat.update(dict.fromkeys(inner.tokens if isinstance(inner, JoinMemTokenOp) else [token]))
-    kept = [t for t in flat if not isinstance(t.owner, CreateMemTokenOp)]
+        if isinstance(inner, Operation) and inner.has_trait(JoinsTokens):
+            flat.update(dict.fromkeys(inner.operands))
+        else:
+            flat[token] = None
+    kept = [t for t in flat if not is_fresh(t)]
     if len(kept) == 1:
         return [kept[0]]
     if not kept:

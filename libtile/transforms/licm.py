@@ -3,8 +3,9 @@
 
 An op moves when it has no effects and either is defined for all operands, so that it may also run for a loop that runs
 no iteration, or is one that the first iteration runs for certain: the loop has one, and no op before it can end the
-iteration or stop the program. A weak load of the inner dialects that the first iteration runs for certain moves as
-well, where nothing in the loop may write what it reads: all that is written has another alias scope.
+iteration or stop the program. A weak load that the first iteration runs for certain moves as well, where its token is
+the same in all iterations and nothing in the loop may write what it reads: by the ops' effects, by alias scopes, and in
+cuda_tile by `analysis.aliasing`.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from xdsl.ir import Operation, Region
 from xdsl.passes import ModulePass
 from xdsl.traits import IsTerminator
 
-from libtile.analysis.alias_scopes import is_weak_load, may_write_what_is_read
+from libtile.analysis.memory import Disjointness
+from libtile.dialects.effect_traits import only_loads
 from libtile.dialects.interfaces import ControlFlow, control_flow
 from libtile.ir.places import walk
 from libtile.support import statistics
@@ -43,7 +45,7 @@ def move_loop_invariant_code(root: Operation) -> bool:
     for function in (*functions_in(root), *inner_functions_in(root)):
         # Outer loops first: what an inner one uses is then where it stays, and every op moves once, however far.
         loops = {op: flow for op in walk(function) if (flow := control_flow(op)) is not None and flow.is_loop}
-        changed |= _Function(loops).hoist()
+        changed |= _Function(loops, Disjointness(function)).hoist()
     return changed
 
 
@@ -52,6 +54,7 @@ class _Function:
     """The loops of a function, outer ones first."""
 
     loops: Mapping[Operation, ControlFlow]
+    memory: Disjointness
     reached: set[Operation] = field(default_factory=set)
     """Loops that the first iteration of the loop around them runs for certain."""
 
@@ -85,8 +88,11 @@ class _Function:
     def _outermost(self, op: Operation, loop: Operation | None, certain: bool) -> Operation | None:
         """The outermost loop in front of which an op of a loop's body can go; None where it stays."""
         target, movable, speculatable = None, _is_movable(op), is_speculatable(op)
+        loads = only_loads(op)
         while loop is not None and loop.parent_block() is not None:
-            if not (movable or is_constant_load(op, loop)) or not _is_invariant(op, loop):
+            if not (movable or loads) or not _is_invariant(op, loop):
+                break
+            if loads and (not certain or self.memory.may_write_what_is_read(loop, op)):
                 break
             if not certain and not speculatable:
                 if not op.regions:
@@ -106,11 +112,6 @@ def _is_movable(op: Operation) -> bool:
     if op.regions:
         return is_speculatable(op)
     return not op.has_trait(IsTerminator) and has_no_effects(op)
-
-
-def is_constant_load(op: Operation, loop: Operation) -> bool:
-    """Whether an op is a weak load of nv_tileaa, or of nv_tileas, of what nothing in a loop may write."""
-    return is_weak_load(op) and not may_write_what_is_read(loop, op)
 
 
 def _is_invariant(op: Operation, loop: Operation) -> bool:

@@ -16,9 +16,8 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
-from libtile.analysis import Facts
 from libtile.analysis.affine import ONE, NotAffineError
-from libtile.analysis.aliasing import Aliasing
+from libtile.analysis.memory import Disjointness
 from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
 from libtile.dialects.cuda_tile.ops import CudaTileOp, build
 from libtile.dialects.cuda_tile.types import NUMBER_TYPES, PartitionViewType, TileType, TokenType, bit_width
@@ -28,7 +27,7 @@ from libtile.support import statistics
 from libtile.support.records import dataclass, field
 from libtile.transforms import reporting
 from libtile.transforms.canonical_values import create_before, is_op, replace_op
-from libtile.transforms.effects import has_no_effects, is_removable, returns_for_certain
+from libtile.transforms.effects import returns_for_certain
 from libtile.transforms.greedy import functions_in
 
 _REMARK = "MergeLoads"
@@ -61,7 +60,7 @@ def merge_loads(root: Operation, adjacent: bool = False, max_elements: int = 819
         blocks = {block for block in blocks if block is not None and _count(block) > 1}
         if not blocks:
             continue
-        merger = _Merger(Aliasing(Facts(function)), max_elements)
+        merger = _Merger(Disjointness(function), max_elements)
         for block in [block for op in walk(function) for region in op.regions for block in region.blocks]:
             if block in blocks:
                 changed |= merger.run(block, neighbours=False)
@@ -77,7 +76,7 @@ def _count(block: Block) -> int:
 class _Merger:
     """The loads of one function. The analyses stay true: a load is replaced by what reads the same."""
 
-    aliasing: Aliasing
+    memory: Disjointness
     max_elements: int
     open: list[CudaTileOp] = field(default_factory=list)
     """Loads of the block that nothing has written to since, and after which nothing may have ended."""
@@ -94,10 +93,8 @@ class _Merger:
                     self.open = [*self.open[1 - _MOST_OPEN :], op]
             elif not returns_for_certain(op):
                 self.open = []
-            elif is_op(op, "store_ptr_tko", "store_view_tko") and is_weak(op):
-                self.open = [load for load in self.open if self.aliasing.are_disjoint(load, op)]
-            elif not has_no_effects(op) and not is_removable(op):
-                self.open = []
+            else:
+                self.open = [load for load in self.open if not self.memory.may_write_what_is_read(op, load)]
         return changed
 
     def _merge(self, op: CudaTileOp, neighbours: bool) -> bool:
@@ -119,7 +116,7 @@ class _Merger:
         along = [dim for dim, (a, b) in enumerate(zip(mine, its, strict=True)) if a is not b]
         if len(along) != 1 or not isinstance(op.operand("view").type, PartitionViewType):
             return None
-        forms, dim = self.aliasing.forms, along[0]
+        forms, dim = self.memory.aliasing.forms, along[0]
         try:
             low, high = forms.of(mine[dim]).start, forms.of(its[dim]).start
             is_next = high - low == ONE and forms.bounds(low)[0] >= 0

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 
-from libtile.analysis.alias_scopes import is_weak_access, orders_nothing, scope_of
-from libtile.dialects import scf
-from libtile.dialects.nv_tileaa.memory import Load, MemoryOp
+from libtile.analysis.alias_scopes import scope_of
+from libtile.analysis.tokens import before
+from libtile.dialects.effect_traits import accessed, is_plain_access, only_loads
+from libtile.dialects.interfaces import FreshToken, JoinsTokens, control_flow, edges, exit_of, is_token
 from libtile.dialects.nv_tileaa.tokens import CreateMemTokenOp, JoinMemTokenOp
 from libtile.dialects.nv_tileaa.types import MemTokenType
 from libtile.ir.places import walk
@@ -32,27 +33,22 @@ _ANYTHING: Scopes = frozenset({(None, True)})
 
 def drop_order_between_scopes(function: Operation) -> bool:
     """Let accesses of one function wait for none of another alias scope; returns whether any wait for less."""
-    accesses = [op for op in walk(function) if isinstance(op, MemoryOp)]
+    accesses = [op for op in walk(function) if accessed(op) is not None]
     if len({scope_of(op) for op in accesses} - {None}) < 2:
         return False
     stands_for = _Tokens(function)
     changed = False
     for op in accesses:
-        scope, group = scope_of(op), op.group("token")
-        if scope is None or not group or not orders_nothing(op):
+        scope, waited = scope_of(op), next(filter(is_token, op.operands), None)
+        if scope is None or waited is None or not is_plain_access(op):
             continue
         needed: dict[SSAValue, None] = {}
-        if not stands_for.needed(group[0], scope, not _only_reads(op), needed):
+        if not stands_for.needed(waited, scope, not only_loads(op), needed):
             continue
-        stands_for.wait_for(op, group[0], list(needed))
+        stands_for.wait_for(op, waited, list(needed))
         statistics.count("accesses of another alias scope that are not waited for")
         changed = True
     return changed
-
-
-def _only_reads(op: Operation) -> bool:
-    """Whether other loads need not wait for an access: relaxed loads of one place see its values in their order."""
-    return isinstance(op, Load) and is_weak_access(op)
 
 
 class _Tokens:
@@ -77,48 +73,40 @@ class _Tokens:
                 continue
             if len(seen) > _MOST:
                 needed[value] = None
-            elif isinstance(maker, JoinMemTokenOp):
+            elif isinstance(maker, Operation) and maker.has_trait(JoinsTokens):
                 pending += reversed(maker.operands)
-            elif isinstance(maker, MemoryOp) and orders_nothing(maker) and self._goes_on(maker, scope, writes):
+            elif isinstance(maker, Operation) and is_plain_access(maker) and self._goes_on(maker, scope, writes):
                 less = True
-                pending += maker.group("token")
+                pending += before(value)
             else:
                 needed[value] = None
         return less
 
     @staticmethod
-    def _goes_on(maker: MemoryOp, scope: int, writes: bool) -> bool:
-        both_read = _only_reads(maker) and not writes
+    def _goes_on(maker: Operation, scope: int, writes: bool) -> bool:
+        both_read = only_loads(maker) and not writes  # relaxed loads of one place see its values in their order
         return both_read or scope_of(maker) not in (None, scope)
 
     def _visit(self, function: Operation) -> bool:
         """Hand on what is known, once; whether more is known then."""
         grown = False
         for op in walk(function):
-            if isinstance(op, CreateMemTokenOp):
-                self.known.setdefault(op.result, frozenset())
+            if control_flow(op) is not None or exit_of(op) is not None:
+                for number, value in edges(op):
+                    grown |= self._add([value], self._of([op.operands[number]]))
                 continue
-            before = self._of(v for v in op.operands if isinstance(v.type, MemTokenType))
-            own: Scopes = frozenset() if isinstance(op, JoinMemTokenOp) else _ANYTHING
-            if isinstance(op, MemoryOp) and orders_nothing(op):
-                own = frozenset({(scope_of(op), not _only_reads(op))})
-            if isinstance(op, scf.ForOp | scf.IfOp | scf.WhileOp):
-                grown |= self._around(op)
-            elif not op.regions:
-                grown |= self._add(op.results, before | own)
+            held = self._of(filter(is_token, op.operands))
+            own = _ANYTHING
+            if op.has_trait(FreshToken) or op.has_trait(JoinsTokens):
+                own = frozenset()
+            elif is_plain_access(op):
+                own = frozenset({(scope_of(op), not only_loads(op))})
+            if not op.regions:
+                grown |= self._add(op.results, held | own)
             else:  # whatever it does
                 inside = [a for region in op.regions for block in region.blocks for a in block.args]
                 grown |= self._add((*op.results, *inside), _ANYTHING)
         return grown
-
-    def _around(self, op: scf.ForOp | scf.IfOp | scf.WhileOp) -> bool:
-        """What goes into an op of scf, around it and out of it: all of it together."""
-        blocks: list[Block] = [block for region in op.regions for block in region.blocks]
-        given: list[SSAValue] = list(op.operands)
-        for block in blocks:
-            given += block.last_op.operands if block.last_op is not None else ()
-        together = self._of(v for v in given if isinstance(v.type, MemTokenType))
-        return self._add((*op.results, *(a for block in blocks for a in block.args)), together)
 
     def _of(self, tokens: Iterable[SSAValue]) -> Scopes:
         return frozenset().union(*(self.known.get(token, frozenset()) for token in tokens))
@@ -126,14 +114,14 @@ class _Tokens:
     def _add(self, values: Sequence[SSAValue], scopes: Scopes) -> bool:
         grown = False
         for value in values:
-            if isinstance(value.type, MemTokenType) and not scopes <= self.known.get(value, frozenset()):
+            if is_token(value) and (value not in self.known or not scopes <= self.known[value]):
                 self.known[value] = self.known.get(value, frozenset()) | scopes
                 grown = True
         return grown
 
-    def wait_for(self, op: MemoryOp, token: SSAValue, needed: Sequence[SSAValue]) -> None:
+    def wait_for(self, op: Operation, token: SSAValue, needed: Sequence[SSAValue]) -> None:
         """Let an access wait for these tokens only, and those behind it for what it waited for as well."""
-        block, own = op.parent, op.result_token
+        block, own = op.parent, next(filter(is_token, op.results), None)
         assert block is not None
         if own is not None and (uses := list(own.uses)):
             both = JoinMemTokenOp.make([own, token], results=[MemTokenType()], location=op.location)
@@ -149,5 +137,5 @@ class _Tokens:
             block.insert_op_before(new, op)
             given = new.results[0]
             self.known[given] = self._of(needed)
-        index = next(n for n, v in enumerate(op.operands) if isinstance(v.type, MemTokenType))
+        index = next(n for n, v in enumerate(op.operands) if is_token(v))
         op.operands[index] = given

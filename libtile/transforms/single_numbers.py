@@ -19,12 +19,12 @@ from math import prod
 from xdsl.dialects.builtin import DenseArrayBase, IndexType, IntegerAttr, IntegerType, i64
 from xdsl.ir import Operation, SSAValue
 
+from libtile.analysis.tokens import is_fresh
 from libtile.dialects import arith
 from libtile.dialects.nv_tileaa.attributes import TilingAttr
 from libtile.dialects.nv_tileaa.memory import TiledLoadOp
 from libtile.dialects.nv_tileaa.pointers import BlockTileOp
 from libtile.dialects.nv_tileaa.shapes import ExtractOp
-from libtile.dialects.nv_tileaa.tokens import CreateMemTokenOp
 from libtile.dialects.nv_tileaa.types import TiledViewType
 from libtile.ir.locations import set_location
 from libtile.ir.tile_form import shape_of
@@ -67,7 +67,7 @@ def _is_for_numbers(load: TiledLoadOp) -> bool:
         return False
     if load.semantic != "weak" or load.is_volatile is not None or load.group("mask") or load.group("other"):
         return False
-    if load.token is not None and not isinstance(load.token.owner, CreateMemTokenOp):
+    if load.token is not None and not is_fresh(load.token):
         return False
     if load.result_token is not None and load.result_token.first_use is not None:
         return False

@@ -165,7 +165,7 @@ class EveryAccess(BarrierAnalysis):
         if op.name == "scf.if":
             return self.branch(op, live)
         before = self.tokens([v for v in op.operands if isinstance(v.type, MemTokenType)])
-        is_access = type(op) in barriers.ACCESSES
+        is_access = barriers.is_access(op)
         if is_access and any(barriers.needs_barrier(other, op) for other in before & live):
             self.places[op] = None
             live = frozenset()
@@ -263,7 +263,7 @@ def scoped(function: Operation) -> Callable[[Operation], int | None]:
     """An alias scope for each access, by its pointers: two have one of their own, the others none."""
     numbers: dict[SSAValue, int] = {}
     for op in function.walk():
-        if type(op) in barriers.ACCESSES:
+        if barriers.is_access(op):
             numbers.setdefault(op.operands[0], len(numbers))
     return lambda op: (1, 2, None)[min(numbers[op.operands[0]], 2)]
 

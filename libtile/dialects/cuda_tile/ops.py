@@ -40,7 +40,14 @@ from libtile.dialects.cuda_tile.op_forms import OpForm
 from libtile.dialects.cuda_tile.op_forms import group_sizes as group_sizes
 from libtile.dialects.cuda_tile.op_forms import python_value as python_value
 from libtile.dialects.cuda_tile.types import i1, i32, i64
-from libtile.dialects.effect_traits import Allocates, AlwaysReturns, Observable, ReadsThrough, WritesThrough
+from libtile.dialects.effect_traits import (
+    Allocates,
+    AlwaysReturns,
+    Observable,
+    ReadsThrough,
+    UpdatesThrough,
+    WritesThrough,
+)
 from libtile.dialects.interfaces import (
     Branch,
     CountedLoop,
@@ -54,6 +61,7 @@ from libtile.dialects.interfaces import (
     FreshToken,
     JoinsTokens,
     MayExcludeOverflow,
+    NamesMemoryOf,
     Partial,
     StatesFact,
 )
@@ -196,6 +204,12 @@ def _traits(spec: OpSpec) -> tuple[OpTrait, ...]:
                 traits.append(ReadsThrough(group))
             case "writes_memory", (group,):
                 traits.append(WritesThrough(group))
+            case "names_memory_of", (operand,):
+                traits.append(NamesMemoryOf(operand))
+            case "names_part_of", (operand,):
+                traits.append(NamesMemoryOf(operand, part=True))
+            case "updates_memory", (group,):
+                traits.append(UpdatesThrough(group))
             case "divides_by", (divisor,):
                 traits.append(DividesBy([operand.name for operand in spec.operands].index(divisor)))
             case "folds", (function,):

@@ -23,7 +23,7 @@ from xdsl.irdl import (
 )
 from xdsl.utils.exceptions import VerifyException
 
-from libtile.dialects.effect_traits import Allocates, Observable, ReadsMemory
+from libtile.dialects.effect_traits import Allocates, ReadsThrough, UpdatesThrough, WritesThrough
 from libtile.dialects.nv_tileaa.attributes import (
     CacheModifierAttr,
     EvictionPolicyAttr,
@@ -199,7 +199,7 @@ class MemoryOp(Access):
 class Load(MemoryOp):
     """Reads memory; where a mask is false, the value is `other` (undefined when absent)."""
 
-    traits = traits_def(ReadsMemory())
+    traits = traits_def(ReadsThrough("base"))
     SEMANTICS: ClassVar[tuple[str, ...]] = ("weak", "relaxed", "acquire")
     LEAVES: ClassVar[bool] = False
     """Whether the access may leave what it goes to: elements beyond are `other` as well, or padding."""
@@ -242,7 +242,7 @@ class Write(MemoryOp):
 class Store(Write):
     """Writes memory, where the mask is true."""
 
-    traits = traits_def(Observable())
+    traits = traits_def(WritesThrough("base"))
     SEMANTICS: ClassVar[tuple[str, ...]] = ("weak", "relaxed", "release")
     base = operand_def()
     value = operand_def()
@@ -305,7 +305,7 @@ def check_special_padding(padding: PaddingValueAttr | None, element: Attribute) 
 class AtomicRmw(MemoryOp):
     """Combines memory with a value in one step, where the mask is true; gives what was there before."""
 
-    traits = traits_def(Observable())
+    traits = traits_def(UpdatesThrough("base"))
     base = operand_def()
     value = operand_def()
     indices = var_operand_def()
@@ -339,7 +339,7 @@ class TiledAtomicRmwOp(AtomicRmw):
 class AtomicCas(MemoryOp):
     """Writes the replacement where memory equals `compare` bit by bit; gives what was there before."""
 
-    traits = traits_def(Observable())
+    traits = traits_def(UpdatesThrough("base"))
     base = operand_def()
     compare = operand_def()
     replacement = operand_def()
@@ -386,7 +386,7 @@ class AllocaOp(TileOp):
 class MultimemLoadReduce(MemoryOp):
     """Reads the tile at an index from all replicas of multimem memory, and combines them."""
 
-    traits = traits_def(ReadsMemory())
+    traits = traits_def(ReadsThrough("base"))
     SEMANTICS: ClassVar[tuple[str, ...]] = ("weak", "relaxed", "acquire")
     base = operand_def()
     indices = var_operand_def()
@@ -407,7 +407,7 @@ class MultimemLoadReduceOp(MultimemLoadReduce):
 class MultimemStore(Write):
     """Writes a tile to all replicas of multimem memory."""
 
-    traits = traits_def(Observable())
+    traits = traits_def(WritesThrough("base"))
     SEMANTICS: ClassVar[tuple[str, ...]] = ("weak", "relaxed", "release")
     base = operand_def()
     value = operand_def()
@@ -423,7 +423,7 @@ class MultimemStoreOp(MultimemStore):
 class MultimemReduce(Write):
     """Combines a tile into all replicas of multimem memory."""
 
-    traits = traits_def(Observable())
+    traits = traits_def(UpdatesThrough("base"))
     base = operand_def()
     value = operand_def()
     indices = var_operand_def()

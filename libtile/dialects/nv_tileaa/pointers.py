@@ -31,7 +31,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
 from libtile.dialects.effect_traits import PureIfSaid
-from libtile.dialects.interfaces import Folds, Partial
+from libtile.dialects.interfaces import Folds, NamesMemoryOf, Partial
 from libtile.dialects.nv_tileaa.attributes import ConvParamsAttr, RoundingModeAttr
 from libtile.dialects.nv_tileaa.element_types import BLOCK_SCALED, bit_width, is_count, is_float, is_integer
 from libtile.dialects.nv_tileaa.shapes import Unary, integers_of
@@ -57,7 +57,7 @@ class AddPtrOp(TileOp):
     base = operand_def()
     offset = operand_def()
     result = result_def()
-    traits = traits_def(Pure(), Partial())
+    traits = traits_def(Pure(), Partial(), NamesMemoryOf("base", part=True))
 
     def check(self) -> None:
         base, offset, result = self.base.type, self.offset.type, self.result.type
@@ -119,7 +119,7 @@ class BitcastOp(Unary):
     """
 
     name = "nv_tileaa.bitcast"
-    traits = traits_def(Pure(), Folds("same_bits"))
+    traits = traits_def(Pure(), Folds("same_bits"), NamesMemoryOf())
     packed = opt_prop_def(UnitAttr)
 
     def check(self) -> None:
@@ -306,7 +306,7 @@ class MakeMemRefOp(TileOp):
     strides = var_operand_def()
     result = result_def()
     alias_scope = opt_prop_def(IntegerAttr)
-    traits = traits_def(Pure(), Partial())
+    traits = traits_def(Pure(), Partial(), NamesMemoryOf("base"))
 
     @classmethod
     def infer_segments_from_results(cls, types: Sequence[Attribute], results: Sequence[Attribute]) -> list[int] | None:
@@ -346,6 +346,7 @@ class MakeMemRefOp(TileOp):
 class TileBlocking(Unary):
     """Base: cuts `source` into tiles. Group i of `dim_groups` has the axes of the source that tile axis i runs over."""
 
+    traits = traits_def(Pure(), NamesMemoryOf())
     tile_sizes = opt_prop_def(DenseArrayBase, prop_name="tileSizes")
     dim_groups = opt_prop_def(ArrayAttr, prop_name="dimGroups")
 

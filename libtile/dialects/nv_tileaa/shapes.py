@@ -14,7 +14,7 @@ from xdsl.traits import ConstantLike, Pure, RecursiveMemoryEffect
 from xdsl.utils.exceptions import VerifyException
 
 from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
-from libtile.dialects.interfaces import Folds, Partial
+from libtile.dialects.interfaces import Folds, NamesMemoryOf, Partial
 from libtile.dialects.nv_tileaa.contracts import require_arguments
 from libtile.dialects.nv_tileaa.terminators import check_region_ends, only_block
 from libtile.ir.tile_form import TileOp, element_of, rank_of, shape_of, stored_element, stored_shape, tile_op, type_text
@@ -66,7 +66,7 @@ class SplatOp(Unary):
     """A tile whose elements all equal a scalar."""
 
     name = "nv_tileaa.splat"
-    traits = traits_def(Pure(), Folds("spread"))
+    traits = traits_def(Pure(), Folds("spread"), NamesMemoryOf())
 
     def check(self) -> None:
         require_same_element(self)
@@ -79,7 +79,7 @@ class BroadcastOp(Unary):
     """Repeats the source along its axes of size one."""
 
     name = "nv_tileaa.broadcast"
-    traits = traits_def(Pure(), Folds("spread"))
+    traits = traits_def(Pure(), Folds("spread"), NamesMemoryOf())
 
     def check(self) -> None:
         require_same_element(self)
@@ -111,7 +111,7 @@ class ExpandDims(Unary):
 class ExpandDimsOp(ExpandDims):
     __doc__ = ExpandDims.__doc__
     name = "nv_tileaa.expand_dims"
-    traits = traits_def(Pure(), Folds("same"))
+    traits = traits_def(Pure(), Folds("same"), NamesMemoryOf())
 
 
 class View(Unary):
@@ -130,7 +130,7 @@ class View(Unary):
 class ViewOp(View):
     __doc__ = View.__doc__
     name = "nv_tileaa.view"
-    traits = traits_def(Pure(), Folds("same"))
+    traits = traits_def(Pure(), Folds("same"), NamesMemoryOf())
 
 
 @tile_op
@@ -138,7 +138,7 @@ class PermuteOp(Unary):
     """Axis i of the result is axis `permutation[i]` of the source."""
 
     name = "nv_tileaa.permute"
-    traits = traits_def(Pure(), Folds("spread"))
+    traits = traits_def(Pure(), Folds("spread"), NamesMemoryOf())
     permutation = prop_def(DenseArrayBase)
 
     def check(self) -> None:
@@ -169,7 +169,7 @@ class ExtractOp(TileOp):
     source = operand_def()
     indices = var_operand_def()
     result = result_def()
-    traits = traits_def(Pure(), Partial(), Folds("spread"))
+    traits = traits_def(Pure(), Partial(), Folds("spread"), NamesMemoryOf(part=True))
 
     def check(self) -> None:
         require_same_element(self)
@@ -182,7 +182,7 @@ class ExtractSliceOp(Unary):
     """The part of the source from constant `offsets` on, with constant `strides` (all 1 when absent)."""
 
     name = "nv_tileaa.extract_slice"
-    traits = traits_def(Pure(), Partial(), Folds("spread"))
+    traits = traits_def(Pure(), Partial(), Folds("spread"), NamesMemoryOf(part=True))
     offsets = prop_def(DenseArrayBase)
     strides = opt_prop_def(DenseArrayBase)
 

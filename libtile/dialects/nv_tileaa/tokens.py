@@ -22,7 +22,7 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from libtile.dialects.effect_traits import Observable
-from libtile.dialects.interfaces import Folds, FreshToken, JoinsTokens, Partial, StatesFact
+from libtile.dialects.interfaces import Folds, FreshToken, JoinsTokens, NamesMemoryOf, Partial, StatesFact
 from libtile.dialects.nv_tileaa.assumptions import PredicateAttr
 from libtile.dialects.nv_tileaa.contracts import require_token_result, require_yields
 from libtile.dialects.nv_tileaa.terminators import check_region_ends
@@ -126,7 +126,7 @@ class AssumeOp(TileOp):
     value = operand_def()
     result = result_def()
     predicates = prop_def(ArrayAttr)
-    traits = traits_def(Pure(), Partial(), StatesFact(), Folds("same"))
+    traits = traits_def(Pure(), Partial(), StatesFact(), Folds("same"), NamesMemoryOf("value"))
 
     def check(self) -> None:
         if self.value.type != self.result.type:

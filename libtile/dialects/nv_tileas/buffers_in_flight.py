@@ -7,22 +7,22 @@ from collections.abc import Iterator
 
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Operation, SSAValue
+from xdsl.traits import is_side_effect_free
 from xdsl.utils.exceptions import VerifyException
 
 from libtile.dialects import scf
+from libtile.dialects.interfaces import first_name, other_names, renamed
 from libtile.ir.tile_form import TileOp
 
 WAIT, COMMIT = "nv_tileas.async.wait", "nv_tileas.async.commit_group"
 WRITES = ("nv_tileas.copy", "nv_tileas.async.load", "nv_tileas.async.tiled_load", "nv_tileas.async.tiled_tma_load",
           "nv_tileas.async.gather_tma_load", "nv_tileas.insert_slice")  # fmt: skip
-RENAMES = ("nv_tileas.view", "nv_tileas.reinterpret", "nv_tileas.expand_dims", "nv_tileas.extract_slice")
-"""Ops that give memory, or a part of it, another name."""
 
 
 def check_delayed_wait(op: TileOp, buffer: SSAValue, token: SSAValue) -> None:
     """Between a store out of a buffer and the wait for it, nothing writes the buffer, nor does the next turn of a loop
     that the store is in before it waits for any; VerifyException."""
-    names, ends = _names(buffer), _waits(token)
+    names, ends = other_names(first_name(buffer, parts=False)), _waits(token)
     for at in [*_until(op, ends), *_next_turn(op, ends)]:
         if at.name in WRITES and _writes(at, names):
             raise VerifyException(f"expects a wait before '{at.name}' writes the buffer that is stored")
@@ -30,9 +30,9 @@ def check_delayed_wait(op: TileOp, buffer: SSAValue, token: SSAValue) -> None:
 
 def check_awaited(op: TileOp, buffer: SSAValue, token: SSAValue) -> None:
     """Between a load into a buffer and a wait for it that there is, nothing uses the buffer; VerifyException."""
-    names, ends = _names(buffer), _waits(token)
+    names, ends = other_names(first_name(buffer, parts=False)), _waits(token)
     for at in _until(op, ends) if ends else ():
-        if at.name not in RENAMES and not names.isdisjoint(at.operands):
+        if not _only_renames(at) and not names.isdisjoint(at.operands):
             raise VerifyException(f"expects a wait before '{at.name}' uses the buffer that is loaded")
 
 
@@ -61,15 +61,9 @@ def _next_turn(op: Operation, ends: set[Operation]) -> Iterator[Operation]:
             yield inner
 
 
-def _names(buffer: SSAValue) -> set[SSAValue]:
-    """The buffer, and what renames it or a part of it."""
-    found, work = {buffer}, [buffer]
-    while work:
-        for use in work.pop().uses:
-            if use.operation.name in RENAMES and use.operation.results[0] not in found:
-                found.add(use.operation.results[0])
-                work.append(use.operation.results[0])
-    return found
+def _only_renames(op: Operation) -> bool:
+    """Whether an op does nothing but give memory, or a part of it, another name."""
+    return bool(op.results) and renamed(op.results[0]) is not None and is_side_effect_free(op)
 
 
 def _waits(token: SSAValue, behind: Operation | None = None) -> set[Operation]:

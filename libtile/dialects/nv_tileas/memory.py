@@ -26,7 +26,7 @@ from xdsl.irdl import (
 from xdsl.utils.exceptions import VerifyException
 
 from libtile.dialects.cuda_tile.verify.foreign_types import inner_sizes_problem
-from libtile.dialects.effect_traits import Observable, ReadsMemory
+from libtile.dialects.effect_traits import Observable, ReadsThrough, UpdatesThrough, WritesThrough
 from libtile.dialects.nv_tileaa.attributes import MemScopeAttr, MemSemanticAttr, PaddingValueAttr, RmwModeAttr
 from libtile.dialects.nv_tileaa.contracts import require_mode, require_token_result
 from libtile.dialects.nv_tileaa.element_types import bit_width, is_count, is_float, is_index, is_integer
@@ -240,7 +240,7 @@ class TiledLoadOp(TiledMemOp):
     """Reads a tile of a view, by an atom."""
 
     name = "nv_tileas.tiled_load"
-    traits = traits_def(ReadsMemory())
+    traits = traits_def(ReadsThrough("view"))
     SEMANTICS: ClassVar[tuple[str, ...]] = ("weak", "relaxed")
     view = operand_def()
     indices = var_operand_def()
@@ -269,7 +269,7 @@ class TiledStoreOp(Write, TiledMemOp):
     """Writes a tile of a view, by an atom. What is out of bounds is not written."""
 
     name = "nv_tileas.tiled_store"
-    traits = traits_def(Observable())
+    traits = traits_def(WritesThrough("view"))
     SEMANTICS: ClassVar[tuple[str, ...]] = ("weak", "relaxed")
     view = operand_def()
     value = operand_def()
@@ -295,7 +295,7 @@ class TiledAtomicRmwOp(TiledMemOp):
     combined."""
 
     name = "nv_tileas.tiled_atomic_rmw"
-    traits = traits_def(Observable())
+    traits = traits_def(UpdatesThrough("view"))
     SCOPE_WORDS: ClassVar[tuple[str, str]] = ("memScope", "memSemantic")
     view = operand_def()
     value = operand_def()

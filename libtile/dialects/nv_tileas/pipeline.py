@@ -27,7 +27,7 @@ from xdsl.traits import IsTerminator, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from libtile.dialects.effect_traits import Allocates, MayDraw, Observable
-from libtile.dialects.interfaces import EndsRegion
+from libtile.dialects.interfaces import EndsRegion, NamesMemoryOf
 from libtile.dialects.nv_tileaa.contracts import require_arguments, require_at_least, require_yields
 from libtile.dialects.nv_tileaa.terminators import (
     check_agent_entries,
@@ -140,7 +140,7 @@ class CreateIteratorOp(TileOp):
     and whoever draws a turn produces or consumes it."""
 
     name = "nv_tileas.async.pipeline.create_iterator"
-    traits = traits_def(MayDraw())
+    traits = traits_def(MayDraw(), NamesMemoryOf("pipeline"))
     pipeline = operand_def()
     iterator = result_def()
     drawn = opt_prop_def(UnitAttr)
@@ -183,7 +183,7 @@ class IncIterOp(TileOp):
     name = "nv_tileas.async.pipeline.inc_iter"
     iterator = operand_def()
     result = result_def()
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), NamesMemoryOf("iterator"))
 
     def check(self) -> None:
         expect_type("an iterator", self.iterator.type, PipelineIteratorType)

@@ -26,7 +26,7 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from libtile.dialects.effect_traits import Allocates, ChangesDestination, Observable, ReadsOrWrites
-from libtile.dialects.interfaces import Folds, Partial
+from libtile.dialects.interfaces import Folds, NamesMemoryOf, Partial
 from libtile.dialects.nv_tileaa.collectives import ReduceLike, ScanLike
 from libtile.dialects.nv_tileaa.contracts import NAMED_BARRIERS, require_at_least, require_at_most, require_yields
 from libtile.dialects.nv_tileaa.shapes import (
@@ -106,7 +106,7 @@ class ConvertLayoutOp(Rearranging):
     """The same tile in another layout, by a way that `tileas-materialize-convert-layout` chooses."""
 
     name = "nv_tileas.convert_layout"
-    traits = traits_def(Pure(), Folds("same"))
+    traits = traits_def(Pure(), Folds("same"), NamesMemoryOf())
     atom = opt_prop_def(CopyAtomAttr)
     way = opt_prop_def(ConversionAttr)
 
@@ -192,7 +192,7 @@ class CopyOp(TileOp):
 class ViewOp(View):
     __doc__ = View.__doc__
     name = "nv_tileas.view"
-    traits = traits_def(Pure(), Folds("same"))
+    traits = traits_def(Pure(), Folds("same"), NamesMemoryOf())
 
     def check(self) -> None:
         super().check()
@@ -212,7 +212,7 @@ class ReinterpretOp(Unary):
     """The same storage (or the same registers) seen as another type of the same number of bits."""
 
     name = "nv_tileas.reinterpret"
-    traits = traits_def(Pure(), Folds("same_bits"))
+    traits = traits_def(Pure(), Folds("same_bits"), NamesMemoryOf())
 
     def check(self) -> None:
         from libtile.dialects.nv_tileaa.element_types import bit_width
@@ -232,7 +232,7 @@ class ExtractSliceOp(TileOp):
     result = result_def()
     offsets = prop_def(DenseArrayBase)
     strides = opt_prop_def(DenseArrayBase)
-    traits = traits_def(Pure(), Partial(), Folds("spread"))
+    traits = traits_def(Pure(), Partial(), Folds("spread"), NamesMemoryOf(part=True))
 
     def check(self) -> None:
         require_same_element(self)
@@ -251,7 +251,7 @@ class InsertSliceOp(TileOp):
     result = result_def()
     offsets = prop_def(DenseArrayBase)
     strides = opt_prop_def(DenseArrayBase)
-    traits = traits_def(ChangesDestination(), Partial(), Folds("together"))
+    traits = traits_def(ChangesDestination(), Partial(), Folds("together"), NamesMemoryOf("destination", storage=True))
 
     def check(self) -> None:
         require_same_element(self)
@@ -264,7 +264,7 @@ class InsertSliceOp(TileOp):
 class ExpandDimsOp(ExpandDims):
     __doc__ = ExpandDims.__doc__
     name = "nv_tileas.expand_dims"
-    traits = traits_def(Pure(), Folds("same"))
+    traits = traits_def(Pure(), Folds("same"), NamesMemoryOf())
 
 
 @tile_op
@@ -272,7 +272,7 @@ class ShuffleOp(Rearranging):
     """Exchanges registers between the lanes of a warp: the conversion between layouts that differ in lanes only."""
 
     name = "nv_tileas.shuffle"
-    traits = traits_def(Pure(), Folds("same"))
+    traits = traits_def(Pure(), Folds("same"), NamesMemoryOf())
 
     def check(self) -> None:
         super().check()

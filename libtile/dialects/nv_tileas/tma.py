@@ -25,7 +25,7 @@ from xdsl.irdl import (
 )
 from xdsl.utils.exceptions import VerifyException
 
-from libtile.dialects.effect_traits import Allocates, Observable, ReadsMemory
+from libtile.dialects.effect_traits import Allocates, Observable, ReadsLater, ReadsMemory
 from libtile.dialects.nv_tileaa.attributes import MemScopeAttr, PaddingValueAttr, RmwModeAttr
 from libtile.dialects.nv_tileaa.contracts import require_at_least
 from libtile.dialects.nv_tileaa.memory import Access, base_rank, pointee_of
@@ -205,7 +205,6 @@ class TiledAtomicRmwOp(TmaStore):
 class ThreadCopy(Access):
     """Base of copies from global memory to a buffer that threads do (cp.async)."""
 
-    traits = traits_def(Observable())
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
     token = opt_operand_def()
     result = result_def()
@@ -227,6 +226,7 @@ class TiledLoadOp(ThreadCopy):
     """
 
     name = "nv_tileas.async.tiled_load"
+    traits = traits_def(ReadsLater("view"))
     view = operand_def()
     buffer = operand_def()
     indices = var_operand_def()
@@ -255,6 +255,7 @@ class LoadOp(ThreadCopy):
     the mask is false."""
 
     name = "nv_tileas.async.load"
+    traits = traits_def(ReadsLater("base"))
     base = operand_def()
     buffer = operand_def()
     mask = opt_operand_def()

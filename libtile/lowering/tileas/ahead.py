@@ -14,9 +14,10 @@ from math import prod
 
 from xdsl.ir import Block, Operation, SSAValue
 
+from libtile.analysis.tokens import is_fresh
 from libtile.dialects import scf
 from libtile.dialects.arith import DIVISIONS
-from libtile.dialects.nv_tileaa.tokens import CreateMemTokenOp, JoinMemTokenOp
+from libtile.dialects.interfaces import JoinsTokens
 from libtile.dialects.nv_tileaa.types import MemTokenType
 from libtile.dialects.nv_tileas.memory import LoadOp, TiledLoadOp
 from libtile.ir.tile_form import shape_of
@@ -97,7 +98,7 @@ def orders_nothing_behind(load: TiledLoadOp | LoadOp) -> bool:
     while work:
         for use in work.pop().uses:
             op = use.operation
-            if isinstance(op, JoinMemTokenOp):
+            if op.has_trait(JoinsTokens):
                 work.append(op.results[0])
             elif not isinstance(op, scf.YieldOp) or op.parent is not load.parent:
                 return False
@@ -108,7 +109,7 @@ def is_unordered(load: TiledLoadOp | LoadOp) -> bool:
     """Whether a load is in order with no other access, so that who runs ahead of a loop can do it."""
     if not orders_nothing_behind(load):
         return False
-    return load.semantic == "weak" and all(isinstance(t.owner, CreateMemTokenOp) for t in load.group("token"))
+    return load.semantic == "weak" and all(is_fresh(t) for t in load.group("token"))
 
 
 def loads_a_number(op: Operation) -> bool:

@@ -20,12 +20,11 @@ from xdsl.passes import ModulePass
 
 from libtile.analysis.alias_scopes import are_of_different_scopes, scope_of, viewed
 from libtile.dialects import scf
-from libtile.dialects.nv_tileaa import memory as tileaa
+from libtile.dialects.effect_traits import accessed, reads_only
+from libtile.dialects.interfaces import is_token
 from libtile.dialects.nv_tileaa.functions import FuncOp
-from libtile.dialects.nv_tileaa.tokens import GdcLaunchDependentsOp, GdcWaitOp, MemoryFenceAliasOp, PrintOp
-from libtile.dialects.nv_tileaa.types import MemTokenType, TiledViewType
-from libtile.dialects.nv_tileas import memory as tileas
-from libtile.dialects.nv_tileas import tma
+from libtile.dialects.nv_tileaa.tokens import PrintOp, TokenStep
+from libtile.dialects.nv_tileaa.types import TiledViewType
 from libtile.dialects.nv_tileas.layout import LayoutAttr
 from libtile.dialects.nv_tileas.memory import FenceOp
 from libtile.dialects.nv_tileas.pipeline import (
@@ -46,17 +45,8 @@ from libtile.lowering.tileas.cleanup import LOOPS
 from libtile.support import statistics
 from libtile.support.records import dataclass
 
-READS: frozenset[type[Operation]] = frozenset(
-    (tileaa.LoadOp, tileaa.TiledLoadOp, tileas.LoadOp, tileas.TiledLoadOp, tma.LoadOp, tma.TiledLoadOp)
-)
-ACCESSES: frozenset[type[Operation]] = READS | {
-    tileaa.StoreOp, tileaa.TiledStoreOp, tileaa.AtomicRmwOp, tileaa.AtomicCasOp, tileaa.TiledAtomicRmwOp,
-    tileaa.MultimemLoadReduceOp, tileaa.MultimemStoreOp, tileaa.MultimemReduceOp,
-    tileas.StoreOp, tileas.TiledStoreOp, tileas.AtomicRmwOp, tileas.AtomicCasOp, tileas.TiledAtomicRmwOp,
-    tileas.MultimemLoadReduceOp, tileas.MultimemStoreOp, tileas.MultimemReduceOp,
-    GdcWaitOp, GdcLaunchDependentsOp, MemoryFenceAliasOp, PrintOp,
-}  # fmt: skip
-"""What tokens order. Looked up by the very class: an op is asked for what is around it, too."""
+STEPS: tuple[type[Operation], ...] = (TokenStep, PrintOp)
+"""Ops that tokens order, and that name no memory."""
 TURNS = (ProduceOneOp, ConsumeOneOp, ProducerWriteOp, ConsumerReadOp)
 """Ops whose region is run in their place."""
 
@@ -72,8 +62,14 @@ Accesses = frozenset[Operation]
 _NONE: Accesses = frozenset()
 
 
-def _is_token(value: SSAValue) -> bool:
-    return isinstance(value.type, MemTokenType)
+def is_access(op: Operation) -> bool:
+    """Whether tokens order an op: it accesses memory that it names, or is one of `STEPS`."""
+    return accessed(op) is not None or is_subclass(type(op), STEPS)
+
+
+def is_read(op: Operation) -> bool:
+    """Whether an op does nothing to memory but read what it names, now or later."""
+    return reads_only(type(op))
 
 
 @dataclass(frozen=True)
@@ -139,7 +135,7 @@ class BarrierAnalysis:
         """Without reads of a third kind of one alias scope: a barrier is needed against one of two kinds of reads if it
         is against any, and what a token is made to stand for is live then, so that all of it is live later, or nothing.
         """
-        reads = [op for op in accesses if type(op) in READS]
+        reads = [op for op in accesses if is_read(op)]
         if len(reads) <= 2:
             return accesses
         kinds: dict[int | None, set[int]] = {}
@@ -183,26 +179,26 @@ class BarrierAnalysis:
 
     def other(self, op: Operation, live: Accesses) -> Accesses:
         """An access, or an op that has to do with none."""
-        if any(inner is not op and type(inner) in ACCESSES for inner in walk(op)):
+        if any(inner is not op and is_access(inner) for inner in walk(op)):
             raise unsupported(op, "has accesses in a region of which it is not known when it runs: no barrier is safe")
-        tokens = [v for v in op.operands if _is_token(v)]
+        tokens = [v for v in op.operands if is_token(v)]
         if isinstance(op, FenceOp):  # all threads meet: before one that releases, behind one that acquires
             before = self.tokens(tokens)
             self.behind.update((result, before) for result in op.results)
             return self.barrier()
-        is_access = type(op) in ACCESSES
-        if not is_access and not tokens:
+        orders = is_access(op)
+        if not orders and not tokens:
             return live
         before = self.tokens(tokens)
-        if is_access and any(needs_barrier(other, op) for other in before & live):
+        if orders and any(needs_barrier(other, op) for other in before & live):
             self.places[op] = None
             live = self.barrier()
-        made = self.few((before & live) | {self.first(op)}) if is_access else before
+        made = self.few((before & live) | {self.first(op)}) if orders else before
         for result in op.results:
-            if _is_token(result):
+            if is_token(result):
                 self.behind[result] = made
                 self.kept += len(made)
-        return live | {self.first(op)} if is_access else live
+        return live | {self.first(op)} if orders else live
 
     def agents(self, op: AgentSwitchOp, live: Accesses) -> Accesses:
         """Barriers in an agent's region are the agent's: what was accessed before the agents part ends before that."""
@@ -211,7 +207,7 @@ class BarrierAnalysis:
             live = self.barrier()
         ends = []
         for region, one in zip(op.regions, op.elected):
-            if one and any(type(inner) in ACCESSES and not loads_a_number(inner) for inner in walk(region)):
+            if one and any(is_access(inner) and not loads_a_number(inner) for inner in walk(region)):
                 raise unsupported(op, "has accesses of tiles in a region that one thread runs")
             ends.append(self.block(region.block, live))
         return frozenset().union(*ends)
@@ -229,7 +225,7 @@ class BarrierAnalysis:
         """Tokens flow from sources to targets; returns whether a target stands for more than before."""
         grown = False
         for target, source in zip(targets, sources):
-            if _is_token(target):
+            if is_token(target):
                 both = self.behind.get(target, _NONE) | self.behind.get(source, _NONE)
                 grown |= both != self.behind.get(target, _NONE)
                 self.behind[target] = both
@@ -279,12 +275,12 @@ _Kind = tuple[bool, int | None, LinearLayout | None, object, object]
 
 def _kind(op: Operation) -> _Kind:
     """What `needs_barrier` asks of an access."""
-    layout, is_read = _layout(op), type(op) in READS
+    layout, reads = _layout(op), is_read(op)
     scope = scope_of(op)
     if layout is None or has_copies(layout):  # in the way of every access of the scope that is not read as well
-        return is_read, scope, None, None, None
-    accessed = _accessed(op)
-    return is_read, scope, layout, None if accessed is None else viewed(accessed), accessed
+        return reads, scope, None, None, None
+    memory = accessed(op)
+    return reads, scope, layout, None if memory is None else viewed(memory), memory
 
 
 # -- what touches what ------------------------------------------------------------------------------------------------
@@ -292,7 +288,7 @@ def _kind(op: Operation) -> _Kind:
 
 def needs_barrier(earlier: Operation, later: Operation) -> bool:
     """Whether different threads may touch the same bytes in two accesses, of which one writes."""
-    if type(earlier) in READS and type(later) in READS:
+    if is_read(earlier) and is_read(later):
         return False
     if are_of_different_scopes(earlier, later):
         return False
@@ -319,7 +315,7 @@ def has_copies(layout: LinearLayout) -> bool:
 
 def _same_tiles(earlier: Operation, later: Operation) -> bool:
     """Both access tiles of one memref that never overlap: two tiles are the same or have nothing in common."""
-    a, b = _accessed(earlier), _accessed(later)
+    a, b = accessed(earlier), accessed(later)
     if a is None or b is None or a.type != b.type:
         return False
     if not isinstance(a.type, TiledViewType) or a.type.layout.sparse_dim is not None:
@@ -329,14 +325,9 @@ def _same_tiles(earlier: Operation, later: Operation) -> bool:
     return viewed(a) is viewed(b)
 
 
-def _accessed(op: Operation) -> SSAValue | None:
-    """The pointers or the view that an access names; None for what orders memory and names none, as a print."""
-    return op.accessed if isinstance(op, tileaa.Access) else None
-
-
 def _same_pointers(earlier: Operation, later: Operation) -> bool:
     """Both access through one tile of pointers, which no loop changes between them."""
-    a, b = _accessed(earlier), _accessed(later)
+    a, b = accessed(earlier), accessed(later)
     if a is None or a is not b or not isinstance(a.type, TensorType):
         return False
     block = a.owner.parent if isinstance(a.owner, Operation) else a.owner

@@ -7,9 +7,9 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.traits import IsTerminator, Pure
+from xdsl.traits import IsTerminator, is_side_effect_free, is_speculatable
 
-from libtile.dialects import scf, tensor
+from libtile.dialects import scf
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileaa.pointers import EmulatedFpToFpOp, FpToFpOp
 from libtile.dialects.nv_tileaa.shapes import ExpandDimsOp, PermuteOp, Unary, ViewOp
@@ -49,10 +49,13 @@ def clean_up(function: FuncOp) -> None:
 
 
 def is_pure(op: Operation) -> bool:
-    """Whether an op does nothing but compute its results from its operands."""
-    if op.regions or op.has_trait(IsTerminator):
-        return False
-    return isinstance(op, tensor.ExtractOp) or op.has_trait(Pure)
+    """Whether an op does nothing but compute its results from its operands, wherever it stands."""
+    return _only_computes(op) and is_speculatable(op)
+
+
+def _only_computes(op: Operation) -> bool:
+    """Whether an op does nothing but compute its results where it stands, as divisions do."""
+    return not op.regions and not op.has_trait(IsTerminator) and is_side_effect_free(op)
 
 
 def _hoist(block: Block) -> None:
@@ -99,7 +102,7 @@ def _merge(block: Block, known: ScopedTable[_Key, Operation]) -> None:
             _fold(op)
             if op.parent is None:
                 continue
-        if not is_pure(op):
+        if not _only_computes(op):
             continue
         key = (
             type(op),
@@ -129,11 +132,11 @@ def _fold(op: ConvertLayoutOp) -> None:
 
 
 def drop_unused(block: Block) -> None:
-    """Erase the pure ops of a block and below whose results nobody uses."""
+    """Erase the ops without effects of a block and below whose results nobody uses."""
     for op in reversed(list(block.ops)):
         for region in op.regions:
             for inner in region.blocks:
                 drop_unused(inner)
-        if is_pure(op) and all(r.first_use is None for r in op.results):
+        if _only_computes(op) and all(r.first_use is None for r in op.results):
             erase(op)
             statistics.count("ops erased")

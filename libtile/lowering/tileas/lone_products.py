@@ -20,6 +20,7 @@ from collections.abc import Collection, Iterable, Sequence
 from xdsl.dialects.builtin import IndexType, IntegerAttr, ModuleOp, TensorType
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
+from libtile.analysis.tokens import is_fresh
 from libtile.dialects import arith, scf
 from libtile.dialects.arith import SelectOp
 from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
@@ -123,7 +124,7 @@ def _loads(value: SSAValue, group: Collection[Operation]) -> list[Operation]:
         if not all(user in group or _leads_to(user, group) for user in _users(value)):
             return []
         if isinstance(op, TiledLoadOp):
-            return found if all(isinstance(v.owner, CreateMemTokenOp) for v in op.group("token")) else []
+            return found if all(is_fresh(v) for v in op.group("token")) else []
         if not _is_on_the_way(op):
             return []
         value = op.source

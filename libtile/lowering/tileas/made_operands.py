@@ -23,6 +23,7 @@ from math import prod
 
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
+from libtile.analysis.tokens import is_fresh
 from libtile.atoms import tcgen05, wgmma
 from libtile.atoms.cp_async import operand_shared_layout
 from libtile.dialects import scf
@@ -30,7 +31,6 @@ from libtile.dialects.cuda_tile.types import NUMBER_NAMES
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileaa.pointers import BlockTileOp
 from libtile.dialects.nv_tileaa.shapes import BroadcastOp
-from libtile.dialects.nv_tileaa.tokens import CreateMemTokenOp
 from libtile.dialects.nv_tileaa.types import MemTokenType
 from libtile.dialects.nv_tileas.async_products import matrix_of
 from libtile.dialects.nv_tileas.layout import LayoutAttr
@@ -219,7 +219,7 @@ class Traced:
             self.loads.append(op)
             return
         used = op.result_token is not None and op.result_token.first_use is not None
-        if used or op.semantic != "weak" or not all(isinstance(t.owner, CreateMemTokenOp) for t in op.group("token")):
+        if used or op.semantic != "weak" or not all(is_fresh(t) for t in op.group("token")):
             raise Unfit(self.what + "is computed of a tile in front of the loop whose load is in order with others")
 
 

@@ -30,6 +30,7 @@ from xdsl.dialects.builtin import ArrayAttr, IndexType, IntegerAttr, IntegerType
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
+from libtile.analysis.tokens import is_fresh
 from libtile.dialects import arith, scf
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileaa.tokens import CreateMemTokenOp
@@ -351,7 +352,7 @@ def _buffer(load: Load, gpu: Target) -> BufferType:
 
 def _is_ordered(load: Load) -> bool:
     """Whether a token orders a load behind something."""
-    return load.token is not None and not isinstance(load.token.owner, CreateMemTokenOp)
+    return load.token is not None and not is_fresh(load.token)
 
 
 def start_copy(

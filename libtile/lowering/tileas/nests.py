@@ -22,8 +22,8 @@ from xdsl.traits import IsTerminator
 
 from libtile.dialects import scf
 from libtile.dialects.arith import DIVISIONS
+from libtile.dialects.interfaces import FreshToken
 from libtile.dialects.nv_tileaa.functions import FuncOp
-from libtile.dialects.nv_tileaa.tokens import CreateMemTokenOp
 from libtile.dialects.nv_tileaa.types import MemTokenType
 from libtile.ir.places import walk
 from libtile.lowering.tileas.ahead import loads_a_number
@@ -342,7 +342,7 @@ def _given(value: SSAValue) -> Iterator[SSAValue]:
 
 
 def _is_new(owner: Operation | Block) -> bool:
-    return isinstance(owner, CreateMemTokenOp)
+    return isinstance(owner, Operation) and owner.has_trait(FreshToken)
 
 
 def _is_repeated(op: Operation) -> bool:
@@ -351,7 +351,7 @@ def _is_repeated(op: Operation) -> bool:
         inside = (inner for inner in walk(op) if inner is not op)
         return isinstance(op, KINDS) and all(i.has_trait(IsTerminator) or _is_repeated(i) for i in inside)
     # Divisions are computed for tiles that there are, as in the loop itself.
-    return is_pure(op) or isinstance(op, (*DIVISIONS, CreateMemTokenOp)) or loads_a_number(op)
+    return is_pure(op) or isinstance(op, DIVISIONS) or loads_a_number(op)
 
 
 def _is_within(value: SSAValue, op: Operation) -> bool:

@@ -26,6 +26,7 @@ from xdsl.ir import Attribute, Operation, OpResult, SSAValue
 from libtile.dialects import arith, scf
 from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
 from libtile.dialects.cuda_tile.types import TileType
+from libtile.dialects.interfaces import JoinsTokens
 from libtile.dialects.nv_tileaa.attributes import TilingAttr
 from libtile.dialects.nv_tileaa.memory import AtomicRmwOp, LoadOp, MemoryOp, StoreOp, TiledLoadOp, TiledStoreOp
 from libtile.dialects.nv_tileaa.pointers import BlockTileOp
@@ -288,9 +289,10 @@ class Piece:
     def _token(self, token: SSAValue) -> SSAValue:
         if token in self.loaded:
             return self.loaded[token]
-        if isinstance(token.owner, JoinMemTokenOp):
-            given = [self._token(v) for v in token.owner.operands]
-            if list(token.owner.operands) != given:
+        maker = token.owner
+        if isinstance(maker, Operation) and maker.has_trait(JoinsTokens):
+            given = [self._token(v) for v in maker.operands]
+            if list(maker.operands) != given:
                 return self.at.value(JoinMemTokenOp.make(given, results=[MemTokenType()]))
         return token
 
@@ -495,7 +497,7 @@ def _ordered_behind(token: SSAValue) -> Iterator[Operation]:
     """The ops that a token orders behind what gives it."""
     for use in token.uses:
         op = use.operation
-        if isinstance(op, JoinMemTokenOp):
+        if op.has_trait(JoinsTokens):
             yield from _ordered_behind(op.results[0])
         else:
             yield op

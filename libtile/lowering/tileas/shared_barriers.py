@@ -32,6 +32,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from libtile.dialects import scf
+from libtile.dialects.interfaces import first_name
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileas.attributes import ExchangesAttr
 from libtile.dialects.nv_tileas.pipeline import (
@@ -47,7 +48,7 @@ from libtile.dialects.nv_tileas.pipeline import (
     ProducerWriteOp,
     WaitOp,
 )
-from libtile.dialects.nv_tileas.tiles import BarrierOp, ClusterBarrierOp, CopyOp, ReinterpretOp
+from libtile.dialects.nv_tileas.tiles import BarrierOp, ClusterBarrierOp, CopyOp
 from libtile.dialects.nv_tileas.tma import (
     CreateMBarrierOp,
     FenceProxyOp,
@@ -425,9 +426,7 @@ def _is_shared(value: SSAValue) -> bool:
 
 def _in_turn(value: SSAValue) -> bool:
     """Whether a buffer is a stage's, or one seen as something else: the turn says when it is written and read."""
-    while isinstance(value.owner, ReinterpretOp):
-        value = value.owner.source
-    return not isinstance(value.owner, Operation)
+    return not isinstance(first_name(value).owner, Operation)
 
 
 def span_of(value: SSAValue) -> Span:

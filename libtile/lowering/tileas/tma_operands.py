@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from xdsl.dialects.builtin import UnitAttr
 from xdsl.ir import Attribute, SSAValue
 
+from libtile.analysis.tokens import is_fresh
 from libtile.atoms import tcgen05, tma, wgmma
 from libtile.atoms.cp_async import operand_shared_layout
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES
 from libtile.dialects.nv_tileaa.functions import FuncOp
-from libtile.dialects.nv_tileaa.tokens import CreateMemTokenOp
 from libtile.dialects.nv_tileas.async_products import matrix_of
 from libtile.dialects.nv_tileas.attributes import CopyAtomAttr
 from libtile.dialects.nv_tileas.layout import LayoutAttr
@@ -169,7 +169,7 @@ def tma_tile(
     if load.group("other"):
         raise Unfit(what + "is accessed in a way that copies by TMA have not")
     for token in load.group("token"):
-        if not isinstance(token.owner, CreateMemTokenOp):
+        if not is_fresh(token):
             raise Unfit(what + "is ordered behind another access by a token")
     tile = described_tile(function, load, what, order, shared=shared, halved=halved, parted=parted)
     return TmaOperand(

@@ -21,6 +21,7 @@ from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import VerifyException
 
+from libtile.analysis.tokens import is_fresh
 from libtile.atoms import tma as atoms
 from libtile.dialects import arith
 from libtile.dialects.nv_tileaa.attributes import KeywordAttr, PaddingValueAttr
@@ -333,7 +334,7 @@ def _at_top(function: FuncOp, op: Operation) -> Operation:
 
 def _is_ordered(op: TiledMemOp) -> bool:
     """Whether a token says that an access comes behind something."""
-    return any(not isinstance(token.owner, CreateMemTokenOp) for token in op.group("token"))
+    return any(not is_fresh(token) for token in op.group("token"))
 
 
 def _orders(op: TiledMemOp) -> bool:

@@ -21,8 +21,8 @@ from collections.abc import Sequence
 from xdsl.dialects.builtin import DenseArrayBase, IndexType, IntegerAttr, IntegerType, TensorType, UnitAttr, i64
 from xdsl.ir import SSAValue
 
+from libtile.analysis.tokens import is_fresh
 from libtile.dialects import arith, scf
-from libtile.dialects.nv_tileaa.tokens import CreateMemTokenOp
 from libtile.dialects.nv_tileaa.types import MemTokenType
 from libtile.dialects.nv_tileas.memory import TiledStoreOp
 from libtile.dialects.nv_tileas.pipeline import WaitOp
@@ -54,7 +54,7 @@ def is_ordered_by_threads(op: TiledStoreOp, loop: scf.ForOp) -> bool:
     number = carried_order(op, loop)
     carried = None if number is None else loop.body.block.args[1 + number]
     given = [loop.iter_args[number] if number is not None and t is carried else t for t in op.group("token")]
-    return any(not isinstance(token.owner, CreateMemTokenOp) for token in given)
+    return any(not is_fresh(token) for token in given)
 
 
 def store_in_turns(
