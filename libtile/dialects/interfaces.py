@@ -283,8 +283,8 @@ class NamesMemoryOf(OpTrait):
     """The first result names memory that an operand names, if these are pointers, views, storage, or iterators: what is
     written through one is read through the other. MLIR's `ViewLikeOpInterface`.
 
-    Results of control flow name what is handed to them (`edges`). All other ops make memory of their own, or compute
-    pointers of several.
+    Turns of pipelines name stages. Results of control flow name what is handed to them (`edges`). All other ops make
+    memory of their own, or compute pointers of several.
     """
 
     operand: str = "source"
@@ -295,8 +295,8 @@ class NamesMemoryOf(OpTrait):
 
     def named(self, op: Operation) -> SSAValue | None:
         """The operand; None where the op makes something else this time."""
-        value: SSAValue = getattr(op, self.operand)
-        return None if self.storage and not is_storage(value) else value
+        value: SSAValue | None = getattr(op, self.operand)
+        return None if value is None or (self.storage and not is_storage(value)) else value
 
 
 def renamed(value: SSAValue, *, parts: bool = True) -> SSAValue | None:

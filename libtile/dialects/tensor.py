@@ -14,7 +14,7 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import AnyAttr, VarConstraint, operand_def, result_def, traits_def, var_operand_def
 from xdsl.traits import Pure
 
-from libtile.dialects.interfaces import Folds, Partial
+from libtile.dialects.interfaces import Folds, NamesMemoryOf, Partial
 from libtile.ir.deferred_op import DeferredOp
 
 
@@ -30,7 +30,7 @@ class ExtractOp(DeferredOp):
     indices = var_operand_def(IndexType)
     result = result_def(ELEMENT)
 
-    traits = traits_def(Pure(), Partial(), Folds("spread"))
+    traits = traits_def(Pure(), Partial(), Folds("spread"), NamesMemoryOf("tensor", part=True))
 
     def __init__(self, tensor: SSAValue, indices: Sequence[SSAValue], result_type: Attribute):
         super().__init__(operands=[tensor, indices], result_types=[result_type])

@@ -244,6 +244,7 @@ class InnerEmitter(Emitter):
             held = yielded[: len(types)]
             self.line(f"{self.bind('h', _fill)}({token}, ({''.join(n + ', ' for n in held)}))", op)
         self.take(op, yielded, 1)
+        self.traced(op, [self.names[result] for result in op.results])
 
     def put(self, op: Operation) -> None:
         queue, turn = self.names[source_of(op)], self.fresh("t")

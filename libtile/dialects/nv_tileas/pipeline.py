@@ -220,7 +220,7 @@ class ProducerAcquireOp(StageOp):
     """Waits until the stage is free, and grants it to the producer."""
 
     name = "nv_tileas.async.pipeline.producer_acquire"
-    traits = traits_def(Observable())
+    traits = traits_def(Observable(), NamesMemoryOf("pipeline", part=True))
     pipeline = operand_def()
     iterator = operand_def()
     token = result_def()
@@ -235,7 +235,7 @@ class ProducerAcquireOp(StageOp):
 class RegionOp(TileOp):
     """Base of ops whose region works on what a stage holds."""
 
-    traits = traits_def(Observable())
+    traits = traits_def(Observable(), NamesMemoryOf("token"))
     ROLE: ClassVar[str] = "producer"
     TOKEN_TYPE: ClassVar[type[Attribute]] = ProducerTokenType
     token = operand_def()
@@ -300,7 +300,7 @@ class ConsumerWaitOp(StageOp):
     """Waits until the stage is committed, and grants it to a consumer."""
 
     name = "nv_tileas.async.pipeline.consumer_wait"
-    traits = traits_def(Observable())
+    traits = traits_def(Observable(), NamesMemoryOf("pipeline", part=True))
     TOKEN: ClassVar[type[Attribute]] = ConsumerTokenType
     pipeline = operand_def()
     iterator = operand_def()

@@ -56,7 +56,7 @@ class AllocTensorOp(TileOp):
     CTAs of a `pair` have is at the same columns of both."""
 
     name = "nv_tileas.alloc_tensor"
-    traits = traits_def(Allocates())
+    traits = traits_def(Allocates(), NamesMemoryOf("pipeline", part=True))
     pipeline = opt_operand_def()
     result = result_def()
     alignment = opt_prop_def(IntegerAttr)
