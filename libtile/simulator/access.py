@@ -29,7 +29,7 @@ from .memory import (
     WINDOW_SHIFT,
     Arena,
 )
-from .proxy import ProxyTracker
+from .proxy import GlobalProxyTracker, ProxyTracker
 from .races import RaceDetector
 from .state import MachineState
 from .tensor_order import CLOCKS
@@ -83,6 +83,8 @@ class Access(MachineState):
         )
         tracked = "proxy-fence" in self.checks and self.launch.uses_async_proxy
         self.proxy = ProxyTracker(self.shared_arena.size) if tracked else None
+        tracked = tracked and self.races is not None and self.launch.loads_by_copies
+        self.global_proxy = GlobalProxyTracker(self.global_arena.size) if tracked else None
         self.initialised = "uninitialized" in self.checks
         self.counting = "counters" in self.checks
         # What holds bytes that are IN_USE, for messages.
@@ -326,6 +328,17 @@ class Access(MachineState):
         arena.views[info.code][index] = values
         if self.proxy is not None and space == "shared":
             self.proxy.wrote(off, size, threads)
+        elif space == "global":
+            self._note_global_write(info, off, threads)
+
+    def _note_global_write(self, info: AccessInfo, off: np.ndarray, threads: np.ndarray) -> None:
+        """Bulk copies out of global memory see what threads have written behind a fence; other copies they see."""
+        if self.global_proxy is None or self.races is None:
+            return
+        if info.counted:
+            self.global_proxy.wrote(off, info.size, threads, self.races)
+        else:
+            self.global_proxy.replaced(off, info.size)
 
     def _check_store(
         self,

@@ -22,7 +22,7 @@ from .atomics import Combine
 from .ir import Instruction
 from .limits import MAX_BYTES
 from .mbarrier import MBarriers
-from .memory import IN_USE, PENDING, READY
+from .memory import GLOBAL_BASE, IN_USE, PENDING, READY
 
 if TYPE_CHECKING:
     from .group import ThreadGroup
@@ -304,12 +304,16 @@ class AsyncEngine(MBarriers):
         if origin.space == "shared":
             _, off = self.locate(origin, "shared", source, run, 1)
             self._check_proxy(off, ins, thread)
+        elif origin.space == "global":
+            self.check_global_proxy(ins, source, thread)
         data = self.load_at(origin, source, run)
         arena, off = self.locate(into, into.space, target, run, 1)
         if self.check:
             self._check_store(into, into.space, arena, off, off, data, run)
         if self.proxy is not None and into.space == "shared":
             self.proxy.replaced(off, 1)
+        elif into.space == "global":
+            self._note_global_write(into, off, run)
         arena.flags[off] |= PENDING
         place = None
         if barrier is not None:
@@ -349,6 +353,20 @@ class AsyncEngine(MBarriers):
                 ins,
                 thread,
             )
+
+    def check_global_proxy(self, ins: Instruction, address: np.ndarray, thread: np.ndarray) -> None:
+        """A bulk copy out of global memory must not overtake ordinary writes of this launch that nobody has fenced."""
+        if self.global_proxy is None:
+            return
+        writers = self.global_proxy.unfenced((address - np.uint64(GLOBAL_BASE)).view(np.int64))
+        if len(writers):
+            writer = int(writers[0])
+            cta = self.ctas[writer // self.cta_stride]
+            text = (
+                f"the copy reads global bytes that thread {writer % self.cta_stride} of CTA {cta} wrote with no "
+                "fence.proxy.async after the write"
+            )
+            self.fault("proxy-fence", text, ins, thread)
 
     def bulk_commit(self, g: ThreadGroup, mask: np.ndarray | None) -> None:
         self.bulk_group[g.threads if mask is None else g.threads[mask]] += 1

@@ -72,6 +72,8 @@ class Atomics(Access):
         index = self._index(info, arena, off, info.size, threads, addr)
         if self.check:
             self._check_atomic(info, space, arena, off, index, threads)
+        if space == "global":
+            self._note_global_write(info, off, threads)
         lock = self.launch.lock if space == "global" else None
         with lock if lock is not None else contextlib.nullcontext():
             view = arena.views[info.code] if info.code != "q" else arena.data.view(DTYPES["q"])

@@ -138,6 +138,7 @@ def run_ptx(
         const_arena=memory.const,
         param_arena=memory.params,
         uses_async_proxy=program.uses("cp", "bulk") or program.uses("wgmma") or program.uses("tcgen05"),
+        loads_by_copies=program.uses("cp", "bulk"),
         uses_tensor_memory=program.uses("tcgen05"),
         heap_start=memory.heap_start,
         heap_end=memory.arena.size,

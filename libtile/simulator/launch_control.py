@@ -13,10 +13,21 @@ from .tensor_products import TensorProducts
 
 RESPONSE = 16
 """Bytes of the answer to a request."""
+_NO_CTA = np.array([0xFFFFFFFF << 32, (1 << 64) - 1], dtype=np.uint64)
+"""The answer when there is no cluster: not cancelled, and indices that no CTA has."""
 
 
 class LaunchControl(TensorProducts):
     """Requests for clusters that have not started."""
+
+    def init_launch_control(self) -> None:
+        # Clusters, by number among the resident ones, of which a thread knows that there is nothing left to take.
+        self.refused: set[int] = set()
+
+    def observe_answer(self, g: ThreadGroup, cancelled: np.ndarray, mask: np.ndarray | None) -> None:
+        """clusterlaunchcontrol.query_cancel.is_canceled: threads learn what the answer is."""
+        failed = ~np.broadcast_to(cancelled, (g.n,)) & (True if mask is None else mask)
+        self.refused.update((self.cta_of[g.threads[failed]] // self.cluster_size).tolist())
 
     def try_cancel(
         self,
@@ -34,8 +45,11 @@ class LaunchControl(TensorProducts):
         """
         for k in (np.arange(g.n) if mask is None else np.flatnonzero(mask)).tolist():
             thread = g.threads[k : k + 1].copy()
+            if int(self.cta_of[thread[0]]) // self.cluster_size in self.refused:
+                text = "a request behind one that was seen to fail: what it does is undefined"
+                self.fault("illegal-instruction", text, into.instruction, thread)
             taken = self.launch.take_cluster()
-            words = np.zeros(2, dtype=np.uint64)
+            words = _NO_CTA.copy()
             if taken is not None:
                 x, y, z = (np.uint64(i) for i in taken)
                 words[:] = np.uint64(1) | x << np.uint64(32), y | z << np.uint64(32)

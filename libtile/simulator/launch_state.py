@@ -40,6 +40,7 @@ class LaunchState:
     const_arena: Arena
     param_arena: Arena
     uses_async_proxy: bool
+    loads_by_copies: bool
     uses_tensor_memory: bool
     heap_start: int
     heap_end: int

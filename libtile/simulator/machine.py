@@ -47,6 +47,7 @@ class Machine(WarpState):
         self.init_tensor_memory()
         self.init_tensor_products()
         self.init_registers()
+        self.init_launch_control()
 
     # -- set up
 

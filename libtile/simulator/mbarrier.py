@@ -255,6 +255,9 @@ class MBarriers(Atomics):
             token[chosen[row]] = barrier.phase
             if bytes_ is not None:
                 barrier.tx += bytes_[row]
+                if barrier.tx > MAX_COUNT:
+                    text = f"the tx-count of the mbarrier becomes {barrier.tx}, beyond {MAX_COUNT}"
+                    self.fault("illegal-instruction", text, info.instruction, threads[row : row + 1])
             if arrives:
                 barrier.pending -= counts[row]
                 if barrier.pending < 0:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from .launch_state import LaunchState
     from .products import ProductRegisters
     from .program import Code
-    from .proxy import ProxyTracker
+    from .proxy import GlobalProxyTracker, ProxyTracker
     from .races import RaceDetector
 
 
@@ -54,6 +54,7 @@ class MachineState(ABC):
     barriers: Barriers
     races: RaceDetector | None
     proxy: ProxyTracker | None
+    global_proxy: GlobalProxyTracker | None
     specials: dict[str, np.ndarray]
     shared_arena: Arena
     local_arena: Arena

@@ -80,6 +80,7 @@ class TensorCopies(MapEdits):
         data = np.full(count, _nan_bits(size) if tensor.fill_nan else 0, dtype=DTYPES[code])
         if inside.any():
             origin = AccessInfo(ins, "global", code, counted=False)
+            self.check_global_proxy(ins, address[inside], thread)
             data[inside] = self.load_at(origin, address[inside], np.repeat(thread, inside.sum()))
         if tensor.element == "tf32":
             data = tf32.nearest(data)

@@ -57,10 +57,15 @@ class WarpState(Calls):
         bits = self._bits(g.active())
         return bits[np.searchsorted(g.warps, g.threads >> 5)]
 
-    def proxy_fence(self, g: ThreadGroup, mask: np.ndarray | None) -> None:
-        """fence.proxy.async: generic writes become visible to asynchronous copies."""
-        if self.proxy is not None and self.races is not None:
-            self.proxy.fence(g.threads if mask is None else g.threads[mask], self.races)
+    def proxy_fence(self, g: ThreadGroup, mask: np.ndarray | None, spaces: tuple[str, ...]) -> None:
+        """fence.proxy.async: generic writes to some spaces become visible to asynchronous copies."""
+        if self.races is None:
+            return
+        threads = g.threads if mask is None else g.threads[mask]
+        if self.proxy is not None and "shared" in spaces:
+            self.proxy.fence(threads, self.races)
+        if self.global_proxy is not None and "global" in spaces:
+            self.global_proxy.fence(threads, self.races)
 
     def map_address(self, value: np.ndarray, rank: np.ndarray, bits: int) -> np.ndarray:
         """mapa: the shared::cluster address of the same variable in CTA `rank`."""

@@ -142,6 +142,72 @@ def test_bulk_store_needs_a_proxy_fence_after_the_writes() -> None:
     assert fault(init(1) + FILL + fence + STORE, np.zeros(64, np.uint32), target, block=64).kind == "proxy-fence"
 
 
+WRITTEN = """
+    ld.param.u64 %rd2, [p1]; mul.wide.u32 %rd3, %r0, 4; add.u64 %rd4, %rd2, %rd3;
+    st.global.u32 [%rd4], %r0;
+    {writers}
+    bar.sync 0;
+    {copier}
+    @%p1 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r20], 256;
+    @%p1 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r21], [%rd2], 256, [%r20];
+"""
+
+
+@pytest.mark.parametrize(
+    ("writers", "copier", "is_fenced"),
+    [
+        ("", "", False),
+        ("fence.proxy.async;", "", True),
+        ("fence.proxy.async.global;", "", True),
+        ("fence.proxy.async.shared::cta;", "", False),  # of other memory
+        ("fence.proxy.alias;", "", False),  # of another proxy
+        ("", "@%p1 fence.proxy.async.global;", True),  # all writes happen before it
+        ("@%p1 fence.proxy.async.global;", "", False),  # not those of other warps
+    ],
+)
+def test_what_threads_write_to_global_memory_is_fenced_before_a_bulk_copy(writers, copier, is_fenced) -> None:
+    body = init(1) + WRITTEN.replace("{writers}", writers).replace("{copier}", copier) + wait(0) + LOAD
+    out, middle = np.zeros(64, np.uint32), np.full(64, 7, np.uint32)
+    if not is_fenced:
+        found = fault(body, out, middle, block=64)
+        assert found.kind == "proxy-fence" and "the copy reads global bytes" in str(found)
+        return
+    run(body, out, middle, block=64, prelude=SHARED)
+    assert out.tolist() == list(range(64))
+
+
+def test_words_that_a_copy_writes_last_need_no_fence() -> None:
+    back = "@%p1 cp.async.bulk.global.shared::cta.bulk_group [%rd2], [%r21], 256; @%p1 cp.async.bulk.commit_group;"
+    body = (
+        init(1)
+        + FILL
+        + "fence.proxy.async.shared::cta;"
+        + WRITTEN.replace("{writers}", "").replace("{copier}", back + "@%p1 cp.async.bulk.wait_group 0;")
+    )
+    out = np.zeros(64, np.uint32)
+    run(body + wait(0) + LOAD, out, np.zeros(64, np.uint32), block=64, prelude=SHARED)
+    assert out.tolist() == list(range(64))
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("@%p1 mbarrier.init.shared::cta.b64 [%r20], 0;", "1048575"),
+        ("@%p1 mbarrier.init.shared::cta.b64 [%r20], 1048576;", "1048575"),
+        ("@%p1 mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%r20], 1048576;", "the tx-count"),
+        (
+            "@%p1 mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%r20], 1048575;"
+            "@%p1 mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%r20], 16;",
+            "the tx-count",
+        ),
+    ],
+)
+def test_counts_of_an_mbarrier_are_in_their_range(body: str, message: str) -> None:
+    """PTX ISA, "Contents of the mbarrier object": arrivals from 1, and bytes from both sides, to 2**20 - 1."""
+    found = fault(init(1) + body, np.zeros(32, np.uint32))
+    assert found.kind == "illegal-instruction" and message in str(found)
+
+
 COPY = (
     "ld.param.u64 %rd2, [p1]; mul.wide.u32 %rd3, %r0, 4; add.u64 %rd2, %rd2, %rd3; shl.b32 %r5, %r0, 2; "
     "add.u32 %r5, %r21, %r5;"

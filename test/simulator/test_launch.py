@@ -372,6 +372,21 @@ def test_a_cluster_takes_over_those_that_have_not_started(order: int | None) -> 
     assert alone[0] == 1
 
 
+def test_nothing_is_asked_for_behind_an_answer_that_there_is_nothing() -> None:
+    """PTX ISA, "clusterlaunchcontrol.try_cancel": what a CTA gets that has seen a request fail is undefined."""
+    again = TAKE_OVER.replace("@!%p2 bra OVER;", "@!%p2 bra AGAIN;")
+    with pytest.raises(SimulationFault, match="a request behind one that was seen to fail") as caught:
+        run_ptx(again, "k", grid=(3, 5), block=1, args=[np.zeros(15, np.uint32)])
+    assert caught.value.kind == "illegal-instruction"
+
+
+def test_an_answer_that_there_is_nothing_names_no_cta() -> None:
+    blind = TAKE_OVER.replace("@!%p2 bra OVER;", "")
+    with pytest.raises(SimulationFault) as caught:
+        run_ptx(blind, "k", grid=(1, 1), block=1, args=[np.zeros(1, np.uint32)])
+    assert caught.value.kind == "out-of-bounds"
+
+
 def test_an_answer_is_not_read_before_it_is_there() -> None:
     early = TAKE_OVER.replace("@!%p1 bra WAIT;", "")
     with pytest.raises(SimulationFault, match="asynchronous copy has not completed"):

@@ -67,9 +67,12 @@ def _fence(cg: Emitter, ins: Instruction) -> None:
             where = address(cg, ins.operands[0])
             cg.uniform = False
             cg.emit(f"M.acquire_map({where}, g, {cg.mask()})")
-    elif "proxy" in ins.modifiers and "global" not in ins.modifiers:
-        cg.emit(f"M.proxy_fence(g, {cg.mask()})")
-        cg.emit(f"M.fence_mbarrier_init(g, {cg.mask()}, True)")
+    elif "proxy" in ins.modifiers and any(m.startswith("async") for m in ins.modifiers):
+        named = [SPACES[m] for m in ins.modifiers if m in SPACES]
+        spaces = tuple(named) or ("shared", "global")
+        cg.emit(f"M.proxy_fence(g, {cg.mask()}, {spaces})")
+        if "shared" in spaces:
+            cg.emit(f"M.fence_mbarrier_init(g, {cg.mask()}, True)")
 
 
 @op("activemask")

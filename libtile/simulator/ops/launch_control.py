@@ -2,7 +2,7 @@
 """Cluster launch control: a running cluster takes over one that has not started (PTX ISA, "clusterlaunchcontrol").
 
 The response of 16 bytes is opaque: here its lower half is 1 or 0 and, above 32 bits, the x of the cluster's first CTA;
-the upper half is that CTA's y and z.
+the upper half is that CTA's y and z. Where there is none, they are indices that no CTA has.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ def _control(cg: Emitter, ins: Instruction) -> None:
     target, response = ins.operands
     value = cg.let(cg.src(response, TYPES["b128"]))
     if ins.modifiers[1] == "is_canceled":
-        cg.dst(target, TYPES["pred"], f"({value}['lo'] & np.uint64(1)).astype(bool)")
+        cancelled = cg.let(f"({value}['lo'] & np.uint64(1)).astype(bool)")
+        cg.emit(f"M.observe_answer(g, {cancelled}, {cg.mask()})")
+        cg.dst(target, TYPES["pred"], cancelled)
         return
     axes = ins.modifiers[1].removeprefix("get_first_ctaid").removeprefix("::") or "xyz"
     targets = target.items[:3] if isinstance(target, Vec) else (target,)
