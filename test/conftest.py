@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from libtile.compiler.stages import VERIFY_EACH
+from libtile.support.environment import VERIFY_EACH
 
 gc.set_threshold(100_000, 20, 20)
 """Python looks for cycles every 700 new objects; a tenth of the suite's time would go into looking through IR."""
@@ -28,7 +28,7 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.fixture
 def verified_passes(monkeypatch):
     """Compilations of the test verify the IR after each pass."""
-    monkeypatch.setenv(VERIFY_EACH, "1")
+    monkeypatch.setenv(VERIFY_EACH.name, "1")
 
 
 UNKNOWN_LONG_CASES = pytest.StashKey[list[str]]()

@@ -18,7 +18,8 @@ from typing import NoReturn
 
 from libtile.backend.work import BackendEndedError, Made, Work
 from libtile.support import timing
-from libtile.support.errors import LibtileError, internal_error
+from libtile.support.errors import LibtileError
+from libtile.support.internal_errors import internal_error
 
 _GAVE_UP = 70
 """The exit status of a process that LLVM has ended, and that has said why on stderr."""

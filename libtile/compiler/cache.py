@@ -13,14 +13,14 @@ cache is larger than its limit, by some small entries at most, the entries that 
     file  = MAGIC, SHA-256 of the rest (hexadecimal), newline, field (the key), number of parts, (field, field)...
     field = length in 8 bytes, bytes; numbers are little-endian; a part is a name and its contents
 
-Environment: `LIBTILE_CACHE=0` turns it off, `LIBTILE_CACHE_DIR` says where it is (default `~/.cache/libtile`, or below
-`XDG_CACHE_HOME`; without a home there is no cache), `LIBTILE_CACHE_SIZE` bounds it, in bytes (K, M and G may follow;
-default 1G).
+`libtile.support.environment` declares the variables that say whether there is a cache, where, and how large it may be.
+Without a home there is none.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import stat
@@ -29,27 +29,20 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 
-from libtile.support.errors import LibtileError
+from libtile.support import environment
+from libtile.support.errors import reason
 from libtile.support.records import dataclass
 
 MAGIC = b"libtile cache entry 2\n"
 SUFFIX = ".entry"
-DEFAULT_SIZE = 1 << 30
-_UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
-_OFF = frozenset({"0", "off", "false", "no"})
 _STALE_SECONDS = 60.0
 """A temporary file that was not written to for so long has no writer; one that was only stopped stores nothing."""
 _MANY = 256
-_MOST_DIGITS = 18
 _SHELF = re.compile(r"[0-9a-f]{2}")
 _ENTRY = re.compile(r"[0-9a-f]{64}\.entry")
 _TEMPORARY = re.compile(r"[0-9a-f]{64}\.\w+\.tmp")
 _NOT_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 _FLAGS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
-
-
-class CacheError(LibtileError):
-    """A setting of the cache is not understood."""
 
 
 def digest(parts: Iterable[str | bytes]) -> str:
@@ -82,18 +75,9 @@ class Key:
         return digest([self.text])
 
 
-def parse_size(text: str) -> int:
-    """Bytes out of `4096`, `64K`, `512M`, `2G`. CacheError for anything else."""
-    unit = _UNITS.get(text[-1:].upper(), 0)
-    number = text[:-1] if unit else text
-    if not (number.isascii() and number.isdecimal() and len(number) <= _MOST_DIGITS):
-        raise CacheError(f"'{text}' is not a cache size: give a number of bytes, or a number with K, M or G")
-    return int(number) * (unit or 1)
-
-
 def default_folder() -> Path | None:
     """Where the cache is when nobody says: see the environment variables above. None for a user without a home."""
-    if named := os.environ.get("LIBTILE_CACHE_DIR"):
+    if named := environment.CACHE_FOLDER.text():
         return Path(named)
     if os.path.isabs(base := os.environ.get("XDG_CACHE_HOME", "")):  # others are invalid, as its specification says
         return Path(base) / "libtile"
@@ -106,13 +90,12 @@ def default_folder() -> Path | None:
 def from_environment(place: str | None = None) -> Cache | None:
     """The user's cache, at `place` or its usual place; None when it is switched off, or has no place.
 
-    CacheError for a size that is none.
+    SettingError for variables of the environment that are neither.
     """
-    if os.environ.get("LIBTILE_CACHE", "").lower() in _OFF:
+    if not environment.CACHE.on():
         return None
-    limit = parse_size(os.environ.get("LIBTILE_CACHE_SIZE") or str(DEFAULT_SIZE))
     folder = Path(place) if place else default_folder()
-    return None if folder is None else Cache(folder, limit)
+    return None if folder is None else Cache(folder, environment.CACHE_SIZE.bytes())
 
 
 @dataclass(frozen=True)
@@ -120,7 +103,17 @@ class Cache:
     """The cache in a folder, which is made when something is stored; `limit` is its size in bytes."""
 
     folder: Path
-    limit: int = DEFAULT_SIZE
+    limit: int = environment.CACHE_SIZE.default
+
+    def obstacle(self) -> str | None:
+        """Why nothing can be kept in the folder, which is made if need be; None where it can."""
+        try:
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if not os.access(self.folder, os.W_OK | os.X_OK):
+                return os.strerror(errno.EACCES)
+            return None if _is_safe_folder(os.stat(self.folder)) else "others may write to it, or it is another user's"
+        except OSError as error:
+            return reason(error)
 
     def path(self, key: Key) -> Path:
         return self.folder / key.name[:2] / (key.name + SUFFIX)

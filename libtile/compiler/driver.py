@@ -25,9 +25,11 @@ from libtile.backend.work import Backend, BackendEndedError, BackendStart
 from libtile.compiler.cache import Cache, Key, digest
 from libtile.compiler.options import Compiled, Kernel, Observer, Options, OptionsError
 from libtile.ir.kernels import FromParameter, Parameter, TensorMapRecipe
-from libtile.support import timing
+from libtile.support import environment, timing
 from libtile.support.diagnostics import Diagnostic, DiagnosticError, Severity, SourceLocation
-from libtile.support.errors import LibtileError, internal_error, reason, visible
+from libtile.support.environment import SettingError
+from libtile.support.errors import LibtileError, reason, visible
+from libtile.support.internal_errors import internal_error
 from libtile.support.remarks import Category, Kind, Remark
 
 if TYPE_CHECKING:
@@ -78,7 +80,8 @@ def compile_bytecode(
         raise InputError(NOT_BYTECODE)
     try:
         options.check()
-    except OptionsError as error:
+        environment.settings()
+    except (OptionsError, SettingError) as error:
         raise RequestError(f"error: {error}") from None
     watched = observer is not None or verify_each is not None or bool(instruments)
     key = _key(data, options, preview, filename) if cache is not None and not watched else None
@@ -255,13 +258,6 @@ def _release(package: str) -> str:
     return f"{' '.join(sorted(found))} {status.st_size} {status.st_mtime_ns}"
 
 
-def _environment() -> dict[str, str]:
-    """The variables that passes read: all that begin as theirs do, so that none is forgotten here."""
-    known = ("TILEIR_", "LIBTILE_")
-    others = ("LIBTILE_CACHE", "LIBTILE_TRACEBACK")
-    return {name: v for name, v in os.environ.items() if name.startswith(known) and not name.startswith(others)}
-
-
 def _key(data: bytes, options: Options, preview: Iterable[str], filename: str = "-") -> Key:
     return Key.of(
         {
@@ -269,7 +265,7 @@ def _key(data: bytes, options: Options, preview: Iterable[str], filename: str = 
             "options": {**asdict(options), "libraries": digest(options.libraries)},
             "preview": sorted(preview),
             "compiler": compiler_identity(),
-            "environment": _environment(),
+            "environment": environment.settings(),
         }
     )
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -33,7 +32,7 @@ from libtile.passes.pipeline import (
     unwrapped,
 )
 from libtile.passes.pipelines import schedule_at
-from libtile.support import timing
+from libtile.support import environment, timing
 from libtile.support.diagnostics import LoweringError
 from libtile.support.records import dataclass, replace
 from libtile.targets import Target, target
@@ -43,9 +42,6 @@ if TYPE_CHECKING:
     from libtile.compiler.boundaries import Boundaries
     from libtile.compiler.remarking import Decisions
     from libtile.passes.pipeline import Item
-
-VERIFY_EACH = "LIBTILE_VERIFY_EACH"
-"""The environment variable that makes the verifier run after each pass."""
 
 TO_TILEAA, TO_TILEAS = "convert-cuda-tile-to-tileaa", "convert-tileaa-to-tileas"
 """The passes between the stages."""
@@ -98,13 +94,14 @@ def lower(
     dialect from its own stage on.
 
     `observer` sees the module behind each pass. With `verify_each` the verifier runs there (default: as the
-    environment's LIBTILE_VERIFY_EACH says, off without it); what it finds is a LoweringError that names the pass.
+    environment's LIBTILE_VERIFY_EACH says); what it finds is a LoweringError that names the pass.
     `instruments` watch the pass manager. `backend` makes PTX and a cubin of LLVM IR. Raises OptionsError for a pipeline
     that cannot be read, LoweringError for what cannot be compiled, LlvmError and PtxasError for what a later tool
     refuses.
     """
+    environment.settings()  # those of passes that are not reached, too
     if verify_each is None:
-        verify_each = os.environ.get(VERIFY_EACH, "0") not in ("", "0")
+        verify_each = environment.VERIFY_EACH.on()
     gpu = target(options.gpu_name)
     items = pipeline_of(options, module)
     result = Compiled(options.gpu_name)

@@ -18,10 +18,10 @@ from typing import Any
 
 import numpy as np
 
+from libtile.support.environment import CUDA_DRIVER
 from libtile.support.errors import LibtileError
 from libtile.support.records import dataclass
 
-LIBRARY_VARIABLE = "LIBTILE_CUDA_DRIVER"
 TILE_IR_VERSION = 13010
 """The driver's CUDA version (1000 * major + 10 * minor) that loads the first Tile IR cubins."""
 
@@ -82,7 +82,7 @@ class Driver:
     def __init__(self, library: str | None = None) -> None:
         usual = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
         try:
-            self._library = ctypes.CDLL(library or os.environ.get(LIBRARY_VARIABLE) or usual)
+            self._library = ctypes.CDLL(library or CUDA_DRIVER.text() or usual)
         except OSError as error:
             raise GpuUnavailableError(
                 f"no CUDA driver: {error}; the backends interpreter and simulator need none"

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import os
-
 
 class LibtileError(Exception):
     """Anything that is wrong with what the library was given. A tool prints it and exits with a non-zero status."""
@@ -46,34 +44,7 @@ def _escaped(character: str) -> str:
     return character.encode("unicode_escape").decode()
 
 
-TRACEBACK_VARIABLE = "LIBTILE_TRACEBACK"
-"""Set it in the environment to see the traceback of an internal error."""
-
-
 def reason(error: OSError | ValueError | ImportError) -> str:
     """Why a file could not be opened, or something else was refused, in the system's words where it has any."""
     of_system = error.strerror if isinstance(error, OSError) else None
     return of_system or " ".join(str(error).split()) or type(error).__name__
-
-
-def internal_error(error: Exception, what: str) -> str:
-    """One line about an exception that should not have been: a fault of libtile in `what`, and where it stands; or of
-    the machine, which has no memory left, or does not load a library.
-
-    Raises the exception itself for somebody who asked to see tracebacks.
-    """
-    if os.environ.get(TRACEBACK_VARIABLE):
-        raise error
-    if isinstance(error, MemoryError):
-        return "out of memory"
-    if isinstance(error, ImportError) and not (error.name or "").startswith("libtile"):
-        cause: BaseException = error
-        while isinstance(cause.__cause__, ImportError):  # numpy has a page of advice around the one that says why
-            cause = cause.__cause__
-        return f"a library cannot be loaded: {' '.join(str(cause).split())}"
-    import traceback
-
-    frame = traceback.extract_tb(error.__traceback__)[-1]
-    place = f"{os.path.basename(frame.filename)}:{frame.lineno}"
-    text = " ".join(str(error).split())
-    return f"internal error of the {what} at {place}: {type(error).__name__}: {text}"

@@ -19,7 +19,8 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from libtile.support.errors import LibtileError, internal_error, reason
+from libtile.support.errors import LibtileError, reason
+from libtile.support.internal_errors import internal_error
 
 Part = Callable[[int], tuple[Any, LibtileError | None]]
 """Runs a part by number, in a worker: what it gives, and the fault that it ended with."""

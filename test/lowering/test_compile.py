@@ -9,13 +9,13 @@ import pytest
 from xdsl.passes import ModulePass
 
 import libtile
-from libtile.compiler import stages
 from libtile.interpreter.formats import ELEMENTS
 from libtile.ir import tile_form
 from libtile.lowering.to_tileas.shape_layouts import grown, permuted, reshaped, shrunk, sliced, spread
 from libtile.passes import registry
 from libtile.passes.pipeline import parse_pipeline, passes_in
 from libtile.support.diagnostics import LoweringError
+from libtile.support.environment import VERIFY_EACH
 
 COPY = """cuda_tile.module @m {{
   entry @{name}(%src: tile<ptr<f32>>, %dst: tile<ptr<f32>>) {{
@@ -100,12 +100,12 @@ class WrongPass(ModulePass):
 
 def test_ir_between_passes_is_verified_when_asked_for(monkeypatch):
     monkeypatch.setitem(registry.PASSES, "wrong", registry.Entry(f"{__name__}:WrongPass"))
-    monkeypatch.delenv(stages.VERIFY_EACH, raising=False)
+    monkeypatch.delenv(VERIFY_EACH.name, raising=False)
     libtile.compile(copy_module(), emit="tileas", pipeline="O3,wrong")
     said = "the compiler made invalid IR in wrong:\n.*expects floats, one of which is of a block-scaled format"
     with pytest.raises(LoweringError, match=said):
         libtile.compile(copy_module(), emit="tileas", pipeline="O3,wrong", verify_each=True)
-    monkeypatch.setenv(stages.VERIFY_EACH, "1")
+    monkeypatch.setenv(VERIFY_EACH.name, "1")
     with pytest.raises(LoweringError, match=said):
         libtile.compile(copy_module(), emit="tileas", pipeline="O3,wrong")
 

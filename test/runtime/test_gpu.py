@@ -16,6 +16,7 @@ from libtile.interpreter.entries import LaunchError
 from libtile.runtime import cuda_driver
 from libtile.runtime.cuda_driver import Device, GpuUnavailableError
 from libtile.runtime.gpu import GpuFault, launch_abi, target_name
+from libtile.support.environment import CUDA_DRIVER
 from libtile.targets.tensor_map import decode
 from lowering.specialized_kernels import Gemm
 
@@ -59,7 +60,7 @@ class Machine:
 
 @pytest.fixture
 def machine(library: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
-    monkeypatch.setenv(cuda_driver.LIBRARY_VARIABLE, str(library))
+    monkeypatch.setenv(CUDA_DRIVER.name, str(library))
     monkeypatch.setenv("FAKE_CUDA_LOG", str(tmp_path / "log"))
     cuda_driver.default_driver.cache_clear()
     yield Machine(monkeypatch, tmp_path / "log")
@@ -151,7 +152,7 @@ def test_a_machine_without_a_gpu_is_told_apart(machine, settings, message):
 
 def test_a_machine_without_a_driver_is_told_what_does_without(machine, monkeypatch, tmp_path):
     for name in (tmp_path / "none.so", "libm.so.6"):
-        monkeypatch.setenv(cuda_driver.LIBRARY_VARIABLE, str(name))
+        monkeypatch.setenv(CUDA_DRIVER.name, str(name))
         cuda_driver.default_driver.cache_clear()
         with pytest.raises(GpuUnavailableError, match=r"no CUDA driver: .*none\.so|the CUDA driver has no cuInit"):
             add()

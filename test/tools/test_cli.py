@@ -152,3 +152,6 @@ def test_a_fault_of_the_tool_is_one_line_unless_its_traceback_is_wanted(capsys, 
     monkeypatch.setenv("LIBTILE_TRACEBACK", "1")
     with pytest.raises(ZeroDivisionError):
         cli.call(broken, [])
+    monkeypatch.setenv("LIBTILE_TRACEBACK", "maybe")
+    assert cli.call(broken, []) == cli.FAILED
+    assert "; environment variable LIBTILE_TRACEBACK is 'maybe', and must be 1, on" in capsys.readouterr().err

@@ -12,7 +12,8 @@ import pytest
 
 import libtile
 from libtile.compiler import cache
-from libtile.support.errors import LibtileError, internal_error, reason
+from libtile.support.errors import LibtileError, reason
+from libtile.support.internal_errors import internal_error
 from libtile.tuning import Space, tune
 from libtile.tuning.space import expression
 from tools.process import ROOT, run

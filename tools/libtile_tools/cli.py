@@ -21,7 +21,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
-from libtile.support.errors import LibtileError, internal_error, reason, visible
+from libtile.support.errors import LibtileError, reason, visible
 from libtile_tools import command_line as click
 from libtile_tools import startup, stopping
 
@@ -141,6 +141,8 @@ def call(
 
             if (said := click_command.misuse(program, error)) is not None:
                 return _fail(said, misuse)
+        from libtile.support.internal_errors import internal_error
+
         return _fail(f"{program}: error: {internal_error(error, 'tool')}", failure)
 
 

@@ -324,8 +324,15 @@ def _options(given: dict[str, Any]) -> Options:
 
 def _cache(given: dict[str, Any]) -> Cache | None:
     from libtile.compiler import cache
+    from libtile.support import environment
 
-    return None if given["no_cache"] else cache.from_environment(given["cache_dir"])
+    if given["no_cache"]:
+        return None
+    found = cache.from_environment(given["cache_dir"])
+    named = given["cache_dir"] or environment.CACHE_FOLDER.text()
+    if found is not None and named and (obstacle := found.obstacle()) is not None:
+        cli.say(f"warning: nothing is cached in '{visible(named)}': {obstacle}")
+    return found
 
 
 def _output(given: dict[str, Any]) -> str:

@@ -11,7 +11,6 @@ TILEIR_DELAY_TMA_STORE_WAIT lets the wait of a store move behind the next barrie
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from math import prod
 
@@ -62,19 +61,12 @@ from libtile.lowering.tileas.tma.common import HOST_CODE, descriptors, fail, fun
 from libtile.lowering.tileas.tma.row_copies import choose_row_copies
 from libtile.lowering.tileas.tma.staged_stores import carried_order, store_in_parts, store_in_turns
 from libtile.lowering.tileas.tma_tiles import TmaTile, Unfit, described_tile
+from libtile.support.environment import DELAY_WAIT, PREFER_TMA
 from libtile.support.records import dataclass, field
 from libtile.targets import target
 
-PREFER_TMA = "TILEIR_PREFER_TMA_FOR_LOAD_STORE"
-DELAY_WAIT = "TILEIR_DELAY_TMA_STORE_WAIT"
-
 SHARED_ALIGNMENT = 128
 """Bytes to which the shared-memory side of a copy is aligned."""
-
-
-def switched_on(name: str) -> bool:
-    """Whether an environment switch is set to something other than 0 or nothing."""
-    return os.environ.get(name, "0") not in ("", "0")
 
 
 @dataclass(frozen=True)
@@ -87,8 +79,8 @@ class LowerTmaLoadStoreToAsyncPass(ModulePass):
     delay_store_wait: bool = False
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        prefer = self.prefer_tma or switched_on(PREFER_TMA)
-        delay = self.delay_store_wait or switched_on(DELAY_WAIT)
+        prefer = self.prefer_tma or PREFER_TMA.on()
+        delay = self.delay_store_wait or DELAY_WAIT.on()
         for function in functions(op):
             if HOST_CODE not in function.attributes:
                 spec = function.kernel_spec
