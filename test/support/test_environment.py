@@ -25,7 +25,7 @@ READERS = {
     "libtile/cutile/processes.py": "the same, and PYTHONPATH",
     "libtile/support/environment.py": "all that are declared",
     "libtile/support/files.py": "TMPDIR, TEMP and TMP",
-    "tools/cuda_tile_run/main.py": "how many threads numpy takes",
+    "tools/libtile_tools/cli.py": "how many threads numpy takes, in the process",
     "tools/libtile_tools/kept.py": "XDG_CACHE_HOME",
 }
 """Where the environment is read, and what for."""

@@ -66,16 +66,17 @@ def test_two_programs_do_not_both_come_from_stdin() -> None:
     assert (done.status, done.err) == (2, "cuda-tile-diff: error: only one of A and B can be stdin\n")
 
 
-@pytest.mark.parametrize("output", ["folder", "nowhere/x"])
+@pytest.mark.parametrize("output", ["folder", "nowhere/x", "new/"])
 def test_what_cannot_be_written_is_said_before_anything_runs(output: str, tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     shutil.copy(EXAMPLE, tmp_path / "k.bc")
+    output = f"{tmp_path}/{output}"  # a Path has no slash at its end
     (tmp_path / "k.mlir").write_text(KERNEL)
     started = f"touch {tmp_path / 'started'}"
-    done = run("cuda_tile_reduce", "--test", started, tmp_path / "k.bc", "-o", tmp_path / output)
+    done = run("cuda_tile_reduce", "--test", started, tmp_path / "k.bc", "-o", output)
     assert (done.status, done.err.count("\n")) == (1, 1) and "cannot open output file" in done.err
     assert not (tmp_path / "started").exists()
-    done = run("cuda_tile_run", tmp_path / "k.mlir", "--arg", "zeros:f32:8", "--out", f"0:{tmp_path / output}")
+    done = run("cuda_tile_run", tmp_path / "k.mlir", "--arg", "zeros:f32:8", "--out", f"0:{output}")
     assert (done.status, done.err.count("\n")) == (1, 1) and "cannot open output file" in done.err
 
 

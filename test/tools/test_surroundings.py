@@ -285,6 +285,9 @@ def test_an_output_name_may_be_as_long_as_the_file_system_takes_it(folder: Path)
         assert (folder / name).stat().st_size
     done = shell(f"-m cuda_tile_opt example.mlir -o {'n' * 256}", folder)
     assert (done.returncode, done.stderr) == (1, f"cannot open output file '{'n' * 256}': File name too long\n")
+    done = shell("-m cuda_tile_opt example.mlir -o new/", folder)
+    assert (done.returncode, done.stderr) == (1, "cannot open output file 'new/': Is a directory\n")
+    assert not (folder / "new").exists()
     done = shell(f"-m cuda_tile_opt {'n' * 256}", folder)
     assert (done.returncode, done.stderr) == (1, f"cannot open input file '{'n' * 256}': File name too long\n")
 

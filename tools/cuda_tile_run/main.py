@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from collections.abc import Callable
@@ -229,6 +228,4 @@ def _order(text: str | None) -> int | str | None:
 
 def main() -> None:
     """Entry point of the installed script."""
-    # One thread of BLAS is enough for tiles, and does not fight over cores with other processes.
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     cli.run(command)

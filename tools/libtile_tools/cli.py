@@ -72,6 +72,9 @@ def run(
     global _owns_process
     _owns_process = True
     gc.disable()  # the process ends before what cycles hold could matter
+    # One thread of BLAS is enough for tiles, and does not fight over cores with other processes; where memory is short,
+    # its own threads end the process with a page of advice.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
         stopping.take_signals()
         status = call(command, argv, misuse=misuse, failure=failure)
@@ -240,6 +243,8 @@ def write_output(path: str, data: bytes | str) -> None:
     try:
         if not path:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+        if _names_folder(path):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
         if os.path.exists(path) and not os.path.isfile(path):
             # A device or a pipe (/dev/null, /dev/stdout) is written to, not replaced.
             with open(path, "wb") as file:
@@ -250,6 +255,11 @@ def write_output(path: str, data: bytes | str) -> None:
         full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
         verb = "write" if full else "open"
         raise ToolError(f"cannot {verb} output file '{visible(path)}': {reason(error)}") from None
+
+
+def _names_folder(path: str) -> bool:
+    """Whether a path can be that of a folder only, by its last character."""
+    return path.endswith(tuple(filter(None, (os.sep, os.altsep))))
 
 
 def same_file(one: str, other: str) -> bool:
@@ -264,7 +274,7 @@ def check_output(path: str) -> None:
     """ToolError where surely nothing can be written to a path, for tools that run long before they do."""
     folder = os.path.dirname(path) or os.curdir
     why = None
-    if os.path.isdir(path):
+    if os.path.isdir(path) or _names_folder(path):
         why = errno.EISDIR
     elif not os.path.isdir(folder):
         why = errno.ENOTDIR if os.path.exists(folder) else errno.ENOENT
