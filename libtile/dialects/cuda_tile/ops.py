@@ -260,6 +260,9 @@ class OpClasses(Mapping[str, type[CudaTileOp]]):
                 made = self._made.get(name) or self._made.setdefault(name, op_class(declared, self._spec, base))
         return made
 
+    def __contains__(self, name: object) -> bool:  # makes no class
+        return name in self._spec.ops
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._spec.ops)
 

@@ -31,13 +31,36 @@ from libtile.support.diagnostics import LoweringError
 from libtile.targets import Target
 
 Rule = Callable[["Context", CudaTileOp], None]
-RULES: Rules[Context] = Rules()
-"""The rule of each op of cuda_tile, by its class: it emits ops and binds the op's results."""
 
 
-def rule(*names: str) -> Callable[[Rule], Rule]:
-    """Register the rule of one or more ops, by mnemonic; KeyError for an op that there is not."""
-    return RULES.on(*(OPS[name] for name in names))
+class RulesByMnemonic(Rules["Context"]):
+    """Rules of ops whose classes are made when a module has such an op: they are registered by what it is called."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._by_mnemonic: dict[str, Rule] = {}
+
+    def named(self, *names: str) -> Callable[[Rule], Rule]:
+        """Register the rule of one or more ops, by mnemonic; KeyError for an op that there is not."""
+
+        def register(function: Rule) -> Rule:
+            for name in names:
+                if name not in OPS:
+                    raise KeyError(name)
+                self._by_mnemonic[name] = function
+            return function
+
+        return register
+
+    def of_class(self, op: type[Operation]) -> Rule | None:
+        """The rule of ops of a class; a class of another spec has the rule of the op of that name."""
+        return self._by_mnemonic.get(op.spec.name) if issubclass(op, CudaTileOp) else None
+
+
+RULES = RulesByMnemonic()
+"""The rule of each op of cuda_tile: it emits ops and binds the op's results."""
+
+rule = RULES.named
 
 
 def convert_type(type_: Attribute) -> Attribute:
