@@ -112,3 +112,36 @@ def test_numpy_makes_random_numbers_in_a_tool():
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert (done.stdout, done.stderr) == ("True 2\n", "")
+
+
+_PATTERNS = """
+from libtile_tools import startup
+startup.install()
+import sys, types
+for name, text in (("asked", "import re; A = re.compile(r'(?P<a>x+)|(y)', re.I); B = re.compile(b'[^z]*')"),
+                   ("told", "import re; made = lambda pattern: re.compile(pattern)")):
+    module = sys.modules[name] = types.ModuleType(name)
+    exec(compile(text, name, "exec"), vars(module))
+A, B = sys.modules["asked"].A, sys.modules["asked"].B
+print(A, A.groups, dict(A.groupindex), A.flags, A.fullmatch("XX").lastgroup, B, B.match(b"ab").span())
+print(sys.modules["told"].made("of(an)input").fullmatch("ofaninput").groups())
+print(len(startup._patterns.added), file=sys.stderr)
+startup.finish()
+"""
+
+
+def test_patterns_of_modules_are_kept_and_those_of_inputs_are_not(tmp_path):
+    environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(tmp_path)}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    seen = []
+    for _ in range(2):  # at first they are compiled, then they are found
+        command = [sys.executable, "-c", _PATTERNS]
+        done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment, timeout=PATIENCE)
+        seen.append(done)
+    assert seen[0].stdout == seen[1].stdout
+    assert int(seen[0].stderr) >= 2
+    assert int(seen[1].stderr) == 0
+    assert "('an',)" in seen[0].stdout
+    (bundle,) = tmp_path.rglob("*.bundle")
+    assert b"(?P<a>x+)|(y)" in bundle.read_bytes()
+    assert b"of(an)input" not in bundle.read_bytes()

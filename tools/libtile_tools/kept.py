@@ -2,16 +2,16 @@
 """Compiled code that tools keep from one run to the next, in one file: a bundle.
 
 It holds the code of modules, each with the time and the size of the source that it was compiled from, and the code of
-texts that are compiled in every run. Python itself keeps a file for each module, which it looks for in several folders
-and reads one by one; a tool needs some hundred of them.
+texts that are compiled in every run, with the programs of regular expressions among them. Python itself keeps a file
+for each module, which it looks for in several folders and reads one by one; a tool needs some hundred of them.
 
     file  = MAGIC, length of the index (8 bytes, little-endian), index, code...
     index = marshal of (Python's version, length of the code, {source: (time, size, start, end)}, {text: (start, end)})
 
-Starts and ends are relative to the first byte behind the index, and between them is the marshal of a code object; the
-texts' come first. A bundle of another Python, or one that is not whole, is as good as none, and so is the code of a
-source that has changed. A bundle is written to a file of its own and renamed into place: a reader sees a whole one, and
-whoever reads the one before it goes on with that.
+Starts and ends are relative to the first byte behind the index, and between them is the marshal of a code object, or of
+the numbers of a program; the texts' come first. A bundle of another Python, or one that is not whole, is as good as
+none, and so is the code of a source that has changed. A bundle is written to a file of its own and renamed into place:
+a reader sees a whole one, and whoever reads the one before it goes on with that.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ TYPE_CHECKING = False  # as that of `typing`, which takes a while to import
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from types import CodeType
+    from typing import Any
 
 MAGIC = b"libtile bundle 2\n"
 _START = len(MAGIC) + 8
@@ -99,13 +100,10 @@ class Bundle:
             return False
         return (status.st_mtime_ns, status.st_size) == found[:2]
 
-    def text(self, text: str) -> CodeType | None:
-        """The code of a text; None when it is not here."""
+    def text(self, text: str) -> Any:
+        """The code of a text, or what was saved in its place; None when it is not here."""
         found = self._texts.get(text)
-        if found is None:
-            return None
-        code: CodeType = marshal.loads(self._text(*found))
-        return code
+        return None if found is None else marshal.loads(self._text(*found))
 
     def _text(self, start: int, end: int) -> bytes:
         # All of them at once: they are small, many, and at the beginning.
@@ -113,7 +111,7 @@ class Bundle:
             self._beginning = self._part(0, max(end for _, end in self._texts.values()))
         return self._beginning[start:end]
 
-    def save(self, modules: Mapping[str, tuple[os.stat_result, CodeType]], texts: Mapping[str, CodeType]) -> bool:
+    def save(self, modules: Mapping[str, tuple[os.stat_result, CodeType]], texts: Mapping[str, Any]) -> bool:
         """Write the bundle with what is new: sources with their states when they were compiled, and texts.
 
         What another process has added since this one read the bundle stays. False for a place that cannot be written
@@ -126,7 +124,7 @@ class Bundle:
             if now._descriptor >= 0:
                 os.close(now._descriptor)
 
-    def _save(self, modules: Mapping[str, tuple[os.stat_result, CodeType]], texts: Mapping[str, CodeType]) -> bool:
+    def _save(self, modules: Mapping[str, tuple[os.stat_result, CodeType]], texts: Mapping[str, Any]) -> bool:
         parts: list[bytes] = []
         size = 0
 

@@ -6,7 +6,8 @@ Three things are done, all for a process that is a tool, never for one that impo
 - The code of modules comes from one file, the bundle (`libtile_tools.kept`), in place of a file for each module. A tool
   that finds modules missing in it, or changed, adds them at its end.
 - `dataclasses` writes the methods of each class as text and compiles it, every time, and so do
-  `libtile.support.records` with one method, and the bytecode's reader. That code is in the bundle too.
+  `libtile.support.records` with one method, and the bytecode's reader. That code is in the bundle too, and so are
+  the programs of modules' regular expressions (`libtile_tools.kept_patterns`).
 - What xDSL needs to find dialects in files is loaded where there is such a file: see `libtile_tools.dialects_in_files`.
 
 None of them has to do with an input, and none changes a class of another library, but that `dataclasses` puts no
@@ -25,6 +26,7 @@ from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader, all_su
 
 from libtile_tools import dialects_in_files
 from libtile_tools.kept import Bundle, bundle
+from libtile_tools.kept_patterns import KeptPatterns
 
 TYPE_CHECKING = False  # as that of `typing`, which takes a while to import
 if TYPE_CHECKING:
@@ -106,8 +108,8 @@ class KeptFinder:
         return found
 
     def _in_folder(self, folder: str, fullname: str) -> ModuleSpec | None:
-        place = os.path.join(folder, fullname.rpartition(".")[2])
-        for source, is_package in ((os.path.join(place, "__init__.py"), True), (f"{place}.py", False)):
+        place = f"{folder}{os.sep}{fullname.rpartition('.')[2]}"
+        for source, is_package in ((f"{place}{os.sep}__init__.py", True), (f"{place}.py", False)):
             code = self.kept.module(source)
             if code is not None:
                 spec = ModuleSpec(fullname, _KeptLoader(fullname, source, code), origin=source, is_package=is_package)
@@ -250,6 +252,11 @@ def _keep_inits(module: ModuleType) -> None:
     module.execute = _generated.execute  # type: ignore[attr-defined]
 
 
+def _keep_patterns(module: ModuleType) -> None:
+    global _patterns
+    _patterns = KeptPatterns(_kept, module)
+
+
 def _keep_codecs(module: ModuleType) -> None:
     def execute(text: str, filename: str, scope: dict[str, Any]) -> None:
         assert _generated is not None
@@ -260,6 +267,7 @@ def _keep_codecs(module: ModuleType) -> None:
 
 _kept: Bundle | None = None
 _generated: GeneratedCode | None = None
+_patterns: KeptPatterns | None = None
 _finder: KeptFinder | None = None
 
 
@@ -275,13 +283,15 @@ def install() -> None:
         _finder = KeptFinder(_kept)
         sys.meta_path.insert(sys.meta_path.index(PathFinder), _finder)
     _generated = GeneratedCode(_kept)
-    if "dataclasses" in sys.modules:
-        _keep_methods(sys.modules["dataclasses"])
     adjusted: dict[str, Callable[[ModuleType], None]] = {
         "dataclasses": _keep_methods,
+        "re._compiler": _keep_patterns,
         "libtile.support.records": _keep_inits,
         "libtile.bytecode.ops_source": _keep_codecs,
     }
+    for name in ("dataclasses", "re._compiler"):  # which something imports that Python runs before a tool
+        if name in sys.modules:
+            adjusted[name](sys.modules[name])
     replaced: dict[str, Callable[[ModuleType], None]] = {"xdsl.utils.dialect_loader": dialects_in_files.load_on_demand}
     sys.meta_path.insert(0, _AdjustingFinder(_finder, adjusted, replaced))
 
@@ -298,5 +308,6 @@ def finish() -> None:
     if _kept is None or _generated is None or sys.dont_write_bytecode:
         return
     modules = {} if _finder is None else _finder.new_modules()
-    if modules or _generated.added:
-        _kept.save(modules, _generated.added)
+    texts = _generated.added | ({} if _patterns is None else _patterns.added)
+    if modules or texts:
+        _kept.save(modules, texts)
