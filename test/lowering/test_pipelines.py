@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Loops whose loads come through a pipeline give what the interpreter gives, in the simulator with every check on."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -146,8 +148,15 @@ def test_what_is_loaded_may_be_computed_with_before_the_product():
     check(module(loop(body)), 288, 0, 9, 1)
 
 
-def test_what_is_loaded_may_be_used_twice():
-    more = """
+def reads(text: libtile.Module) -> tuple[int, int, int]:
+    """Products of a kernel's loop, reads of slices of tiles, and reads of whole tiles."""
+    made = libtile.compile(text, gpu_name="sm_80", emit="tileas").tileas
+    copies = re.findall(r"nv_tileas.copy %\w+ \{(.*?)\} : !nv_tileas.buffer", made)
+    cut = sum("offsets" in copy for copy in copies)
+    return made.count("nv_tileas.dot "), cut, len(copies) - cut
+
+
+SUMS = """
       %s = reduce %b dim=0 identities=[0.0 : f16] : tile<32x64xf16> -> tile<64xf16>
       (%x: tile<f16>, %y: tile<f16>) { %z = addf %x, %y : tile<f16>  yield %z : tile<f16> }
       %s1 = reshape %s : tile<64xf16> -> tile<1x64xf16>
@@ -155,7 +164,24 @@ def test_what_is_loaded_may_be_used_twice():
       %s3 = ftof %s2 : tile<32x64xf16> -> tile<32x64xf32>
       %e = addf %d, %s3 : tile<32x64xf32>
 """
-    check(module(loop(LOADS + PRODUCT + more, "%e")), 288, 0, 9, 1)
+
+
+def test_what_is_loaded_may_be_used_twice():
+    check(module(loop(LOADS + PRODUCT + SUMS, "%e")), 288, 0, 9, 1)
+
+
+AGAIN = PRODUCT.replace("%d", "%e").replace("%c", "%d")
+
+
+@pytest.mark.parametrize(
+    "more, given, found",
+    [("", "%d", (2, 4, 0)), (AGAIN, "%e", (4, 8, 0)), (SUMS, "%e", (2, 4, 1))],
+    ids=["one", "two products", "a product and something else"],
+)
+def test_products_read_their_operands_slice_by_slice(more, given, found):
+    text = module(loop(LOADS + PRODUCT + more, given))
+    assert reads(text) == found
+    compare(text, 96, 0, 3, 1, "sm_80")
 
 
 def test_a_loop_may_have_several_products():

@@ -15,7 +15,7 @@ from xdsl.ir import Operation, SSAValue
 from libtile.dialects.nv_tileas.pipeline import CreatePipelineOp
 from libtile.dialects.nv_tileas.tiles import ClusterBarrierOp
 from libtile.dialects.nv_tileas.types import PipelineType
-from libtile.lowering.tileas.materialize import Inserter
+from libtile.lowering.tileas.inserter import Inserter
 
 ALIGNMENT = 1024
 """Of operands in shared memory: where the pattern of a swizzle begins again."""

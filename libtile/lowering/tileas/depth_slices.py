@@ -25,7 +25,7 @@ from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp, CopyOp, ExtractSli
 from libtile.ir.operands import source_of
 from libtile.ir.tile_form import erase, shape_of
 from libtile.layouts import LinearLayout, parts
-from libtile.lowering.tileas.materialize import Inserter
+from libtile.lowering.tileas.inserter import Inserter
 from libtile.lowering.tileas.operand_paths import rounds_to_tf32
 from libtile.lowering.to_tileas import shape_layouts as layouts
 from libtile.lowering.to_tileas.types import layout_of, with_layout
@@ -69,6 +69,26 @@ class Slices:
         for op in _renaming(path):
             shape, layout, dim = _source(op, shape, layout, dim)
         return dim
+
+    def slice_layout(self, loaded: SSAValue) -> LinearLayout:
+        """The layout in which a slice of a load's tile is read."""
+        side, value, path = self._path_from(loaded)
+        shape, layout, dim = self._cut(value, side)
+        for op in _renaming(path):
+            shape, layout, dim = _source(op, shape, layout, dim)
+        return layout
+
+    def first_user(self, loaded: SSAValue) -> Operation:
+        """The op that uses a load's tile on its way to the product, which may be that itself."""
+        _, _, path = self._path_from(loaded)
+        return path[-1] if path else self.product
+
+    def _cut(self, value: SSAValue, side: int) -> tuple[tuple[int, ...], LinearLayout, int]:
+        """The shape and the layout of a slice of an operand, and the dimension along which it is one."""
+        whole = shape_of(value.type)
+        dim = len(whole) - 1 - side
+        shape = tuple(self.depth if d == dim else n for d, n in enumerate(whole))
+        return shape, parts.part_layout(layout_of(value), shape), dim
 
     def make(
         self, at: Inserter, buffers: Mapping[SSAValue, SSAValue], given_sum: SSAValue, part: int, parts: int
@@ -114,13 +134,10 @@ class Slices:
     ) -> SSAValue:
         """The operand of a slice that begins at an element along k, from buffers that begin at another one."""
         value, path = (self.product.a, self.product.b)[side], self.paths[side]
-        rank = len(shape_of(value.type))
-        dim = rank - 1 - side
-        shape = tuple(self.depth if d == dim else n for d, n in enumerate(shape_of(value.type)))
-        layout = parts.part_layout(layout_of(value), shape)
+        shape, layout, dim = self._cut(value, side)
         if path is None:
             type_ = _tile(value, shape, layout)
-            return at.value(ExtractSliceOp.make(value, (), results=[type_], offsets=_corner(rank, dim, first)))
+            return at.value(ExtractSliceOp.make(value, (), results=[type_], offsets=_corner(len(shape), dim, first)))
         remade, types = [op for op in path if self._is_remade(op)], []
         given = value
         for op in remade:
@@ -144,12 +161,14 @@ def _factors_of(product: DotOp | ScaledDotOp) -> tuple[SSAValue, ...]:
     return tuple(factor for factor in (product.sfa, product.sfb) if factor is not None)
 
 
-def slices_of(product: Operation, loaded: Sequence[SSAValue], *, rounded: bool = True) -> Slices | None:
+def slices_of(
+    product: Operation, loaded: Sequence[SSAValue], *, rounded: bool = True, alone: bool = True
+) -> Slices | None:
     """How a product is cut whose operands are these loaded tiles, as they are, or `rounded` to tf32 by who copies them;
-    None where it is not."""
+    None where it is not. It is `alone` where nothing else may use these tiles."""
     if not isinstance(product, DotOp | ScaledDotOp) or product.atom.kind not in _KINDS[type(product)]:
         return None
-    found = Slices(product, (_path(product.a, loaded), _path(product.b, loaded)), rounded)
+    found = Slices(product, (_path(product.a, loaded, alone), _path(product.b, loaded, alone)), rounded)
     paths = [(path, value) for path, value in zip(found.paths, (product.a, product.b)) if path is not None]
     reached = [_source_of(value, path) for path, value in paths]
     if set(reached) != set(loaded) or len(reached) != len(loaded) or shape_of(product.a.type)[-1] <= found.depth:
@@ -161,6 +180,14 @@ def slices_of(product: Operation, loaded: Sequence[SSAValue], *, rounded: bool =
         if not parts.are_told_apart(layout, parts.part_bits(layout, shape)):
             return None
     return found
+
+
+def loaded_operands(product: Operation, loaded: Sequence[SSAValue]) -> list[SSAValue]:
+    """Those of the loaded tiles that are operands of a product, as they are or renamed, converted or rounded."""
+    if not isinstance(product, DotOp | ScaledDotOp):
+        return []
+    sides = [(value, _path(value, loaded, alone=False)) for value in (product.a, product.b)]
+    return list(dict.fromkeys(_source_of(value, path) for value, path in sides if path is not None))
 
 
 _KINDS: dict[type[Operation], tuple[str, ...]] = {DotOp: (MMA_SYNC,), ScaledDotOp: (mma_block_scale.FAMILY,)}
@@ -176,12 +203,13 @@ def _depth(product: DotOp | ScaledDotOp) -> int:
     return max(mma_block_scale.blocks_at_once(atom) * each, mma_block_scale.depth_bytes(atom))
 
 
-def _path(value: SSAValue, loaded: Sequence[SSAValue]) -> list[Operation] | None:
-    """The ops that only rename what a load gives, or convert it, or round it to tf32; None for another operand."""
+def _path(value: SSAValue, loaded: Sequence[SSAValue], alone: bool) -> list[Operation] | None:
+    """The ops that only rename what a load gives, or convert it, or round it to tf32; None for another operand, or one
+    that is not `alone` used by its product."""
     found: list[Operation] = []
     while value not in loaded:
         op = value.owner
-        if not value.has_one_use():
+        if alone and not value.has_one_use():
             return None
         if not isinstance(op, ConvertLayoutOp | PermuteOp | ViewOp | ExpandDimsOp | FpToFpOp):
             return None
@@ -191,7 +219,7 @@ def _path(value: SSAValue, loaded: Sequence[SSAValue]) -> list[Operation] | None
             return None
         found.append(op)
         value = op.source
-    return found if value.has_one_use() else None
+    return found if value.has_one_use() or not alone else None
 
 
 def _source_of(value: SSAValue, path: Sequence[Operation]) -> SSAValue:

@@ -44,8 +44,8 @@ from libtile.lowering.tileas.cleanup import is_pure
 from libtile.lowering.tileas.cluster_pipelines import ALIGNMENT
 from libtile.lowering.tileas.counted_loops import known_trips
 from libtile.lowering.tileas.feeds import TRANSPOSERS, Feed, Feeds, copied_tiles, filled_in_order
+from libtile.lowering.tileas.inserter import Inserter
 from libtile.lowering.tileas.made_operands import MadeOperand, made_operand
-from libtile.lowering.tileas.materialize import Inserter
 from libtile.lowering.tileas.nests import Needed
 from libtile.lowering.tileas.operand_paths import OperandPath, operand_path
 from libtile.lowering.tileas.remade import Remade

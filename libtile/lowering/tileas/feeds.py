@@ -40,8 +40,8 @@ from libtile.dialects.nv_tileas.types import (
     ProducerTokenType,
 )
 from libtile.lowering.tileas.cluster_pipelines import ALIGNMENT
+from libtile.lowering.tileas.inserter import Inserter
 from libtile.lowering.tileas.made_operands import MadeOperand
-from libtile.lowering.tileas.materialize import Inserter
 from libtile.lowering.tileas.shared_memory import rings_bytes
 from libtile.lowering.tileas.tma_operands import TmaOperand, Unfit
 from libtile.support.records import dataclass

@@ -28,7 +28,7 @@ from libtile.ir.operands import operands_of
 from libtile.ir.places import walk
 from libtile.ir.tile_form import shape_of
 from libtile.lowering.tileas.cleanup import drop_unused
-from libtile.lowering.tileas.materialize import Inserter
+from libtile.lowering.tileas.inserter import Inserter
 from libtile.lowering.tileas.product_forms import turned
 from libtile.lowering.to_tileas.elementwise import is_elementwise
 

@@ -37,7 +37,7 @@ from libtile.ir.operands import set_operand
 from libtile.ir.places import walk
 from libtile.ir.tile_form import is_tile
 from libtile.lowering.tileas.counted_loops import any_trip, known_trips
-from libtile.lowering.tileas.materialize import Inserter
+from libtile.lowering.tileas.inserter import Inserter
 from libtile.lowering.tileas.operand_paths import rounds_to_tf32
 from libtile.lowering.tileas.product_forms import are_fed
 from libtile.lowering.tileas.schedule import is_zero

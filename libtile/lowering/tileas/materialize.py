@@ -8,7 +8,8 @@ With S stages,
     scf.for ... iter_args(..., %read, %written, ...) {
       %t = consumer_wait %pipe, %read               this iteration's tiles have arrived; S - 2 later ones need not have
       produce_one %pipe, %written                   start those of the iteration S - 1 ahead
-      %t1, %a = consumer_read %t, %read             where the load was: read the tile in the layouts that are wanted
+      %t1, %a = consumer_read %t, %read             where the load was: read the tile in the layouts that are wanted;
+                                                    or where a product is: that, slice by slice (`stage_reads`)
       ...
       consumer_release %tN                          behind the last read
       ... inc_iter %read, inc_iter %written
@@ -26,7 +27,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ArrayAttr, IndexType, IntegerAttr, IntegerType, ModuleOp, TensorType, i64
+from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, ModuleOp, TensorType, i64
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
@@ -60,14 +61,15 @@ from libtile.dialects.nv_tileas.types import (
     PipelineType,
     ProducerTokenType,
 )
-from libtile.ir.locations import set_location
 from libtile.ir.places import walk
 from libtile.ir.tile_form import TileOp, erase
 from libtile.layouts import LinearLayout
 from libtile.lowering.errors import unsupported
 from libtile.lowering.tileas.ahead import Ahead, computed_ahead
 from libtile.lowering.tileas.cleanup import drop_unused
+from libtile.lowering.tileas.inserter import Inserter
 from libtile.lowering.tileas.schedule import LOADS, ORDER, STAGE, STAGES, Load, buffer_layout, conversions
+from libtile.lowering.tileas.stage_reads import SlicedRead, read_layouts, sliced_reads
 from libtile.lowering.to_tileas.types import layout_of
 from libtile.support import statistics
 from libtile.support.records import dataclass
@@ -96,37 +98,6 @@ def materialize(function: FuncOp, gpu: Target) -> None:
         _Pipeline(loop, gpu).make()
     if scheduled:
         drop_unused(function.body.block)
-
-
-def array_of(*numbers: int) -> ArrayAttr[Attribute]:
-    """An array attribute of integers of 64 bits."""
-    return ArrayAttr([IntegerAttr(n, i64) for n in numbers])
-
-
-class Inserter:
-    """Ops at one place: in front of an op, or at the end of a block."""
-
-    def __init__(self, block: Block, before: Operation | None, location: Attribute | None):
-        self.block, self.before, self.location = block, before, location
-
-    def add(self, op: Operation, location: Attribute | None = None) -> Operation:
-        """Insert an op, which stands where `location` says in the source (None: where this place does)."""
-        if (place := location or self.location) is not None:
-            set_location(op, place)
-        if self.before is None:
-            self.block.add_op(op)
-        else:
-            self.block.insert_op_before(op, self.before)
-        return op
-
-    def value(self, op: Operation, location: Attribute | None = None) -> SSAValue:
-        return self.add(op, location).results[0]
-
-    def clone(self, ops: Sequence[Operation], values: dict[SSAValue, SSAValue]) -> None:
-        """Ops again, with other values for some; `values` gets their results."""
-        for op in ops:
-            made = self.add(op.clone(dict(values)), op.location)
-            values.update(zip(op.results, made.results))
 
 
 def carry_more(loop: scf.ForOp, starts: Sequence[SSAValue], ends: Sequence[SSAValue]) -> scf.ForOp:
@@ -185,7 +156,8 @@ class _Pipeline:
         if ahead is None or not self.loads:
             raise unsupported(loop, f"has '{STAGES}', and no load in it can run ahead", gpu.name)
         self.ahead: Ahead = ahead
-        self.type = PipelineType(self.stages, [_buffer(load, gpu) for load in self.loads])
+        self.cut = sliced_reads(self.loads, self.body)
+        self.type = PipelineType(self.stages, [_buffer(load, self.cut, gpu) for load in self.loads])
         self.iterator = PipelineIteratorType(self.type)
 
     def make(self) -> None:
@@ -226,11 +198,7 @@ class _Pipeline:
             self._produce(begin, written, self._more(begin, left, self.stages - 1), counter, state)
         ends = Inserter(body, last, old.location)
         given = self._next_state(ends, counter, state)
-        places = {op: place for place, op in enumerate(body.ops)}
-        for number, load in enumerate(sorted(self.loads, key=lambda load: places[load])):
-            token, after = self._read(load, token, read)
-            if number == len(self.loads) - 1:
-                after.add(ConsumerReleaseOp.make(token))
+        self._read_stage(token, read)
         one = ends.value(arith.ConstantOp(self._number(1)))
         carried = [
             self._next(ends, read),
@@ -307,23 +275,47 @@ class _Pipeline:
         turn.add(PipelineYieldOp.make())
         at.add(ProduceOneOp.make(self.pipe, iterator, regions=[Region(turn.block)]))
 
-    def _read(self, load: Load, token: SSAValue, iterator: SSAValue) -> tuple[SSAValue, Inserter]:
-        """Read the tile where the load is, in each layout that somebody wants; the token, and the place behind."""
-        block = load.parent
-        assert block is not None
+    def _read_stage(self, token: SSAValue, iterator: SSAValue) -> None:
+        """Read this iteration's tiles, and release their stage behind the last of these."""
+        reads = [self._read_slices(read, token, iterator) for read in self.cut]
+        cut = {load for read in self.cut for load in read.loads}
+        whole = [load for load in self.loads if load not in cut or load.value.first_use is not None]
+        reads += [self._read(load, token, iterator) for load in whole]
+        for load in self.loads:
+            _hand_on_token(Inserter(self.body, load, load.location), load)
+            erase(load)
+        places = {op: place for place, op in enumerate(self.body.ops)}
+        for read in sorted(reads, key=lambda op: places[op]):
+            read.operands[0] = token
+            token, last = read.consumed, read
+        Inserter(self.body, last.next_op, last.location).add(ConsumerReleaseOp.make(token))
+
+    def _read(self, load: Load, token: SSAValue, iterator: SSAValue) -> ConsumerReadOp:
+        """Read the tile where the load is, in each layout that somebody wants."""
         wanted = read_types(load)
         here = Block(arg_types=self.type.element_types)
         inside = Inserter(here, None, load.location)
         buffer = here.args[self.loads.index(load)]
         read = [inside.value(CopyOp.make(buffer, results=[type_])) for type_ in wanted]
         inside.add(PipelineYieldOp.make(read))
-        at = Inserter(block, load, load.location)
         done = ConsumerReadOp.make(token, iterator, results=[token.type, list(wanted)], regions=[Region(here)])
-        at.add(done)
+        Inserter(self.body, load, load.location).add(done)
         take_over(load, dict(zip(wanted, done.outputs)))
-        _hand_on_token(at, load)
-        erase(load)
-        return done.consumed, Inserter(block, done.next_op, load.location)
+        return done
+
+    def _read_slices(self, read: SlicedRead, token: SSAValue, iterator: SSAValue) -> ConsumerReadOp:
+        """Make a product of slices, where it is, which read their parts of tiles."""
+        product, slices = read.slices.product, read.slices
+        here = Block(arg_types=self.type.element_types)
+        inside = Inserter(here, None, product.location)
+        buffers: dict[SSAValue, SSAValue] = {of.value: here.args[self.loads.index(of)] for of in read.loads}
+        inside.add(PipelineYieldOp.make([slices.make(inside, buffers, product.c, 0, 1)]))
+        given = [product.result.type]
+        done = ConsumerReadOp.make(token, iterator, results=[token.type, given], regions=[Region(here)])
+        Inserter(self.body, product, product.location).add(done)
+        product.result.replace_all_uses_with(done.outputs[0])
+        slices.erase()
+        return done
 
 
 def read_types(load: Load) -> list[Attribute]:
@@ -344,10 +336,11 @@ def take_over(load: Load, tiles: dict[Attribute, SSAValue]) -> None:
         load.value.replace_all_uses_with(tiles[load.value.type])
 
 
-def _buffer(load: Load, gpu: Target) -> BufferType:
+def _buffer(load: Load, cut: Sequence[SlicedRead], gpu: Target) -> BufferType:
     type_ = load.value.type
     assert isinstance(type_, TensorType)  # a load gives a tile
-    return BufferType(type_.get_shape(), type_.element_type, "shared", LayoutAttr(buffer_layout(load, gpu)))
+    layout = buffer_layout(load, read_layouts(load, cut), gpu)
+    return BufferType(type_.get_shape(), type_.element_type, "shared", LayoutAttr(layout))
 
 
 def _is_ordered(load: Load) -> bool:

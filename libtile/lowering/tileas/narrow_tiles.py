@@ -31,7 +31,7 @@ from libtile.dialects.nv_tileaa.types import MemTokenType
 from libtile.ir.places import walk
 from libtile.ir.tile_form import element_of, erase, shape_of
 from libtile.lowering.tileas.cleanup import drop_unused
-from libtile.lowering.tileas.materialize import Inserter
+from libtile.lowering.tileas.inserter import Inserter
 from libtile.lowering.tileas.result_parts import Part, Piece, cut_result, is_plain_access
 from libtile.lowering.to_tileas.elementwise import is_elementwise
 from libtile.numerics.elements import STORAGE_BYTES

@@ -28,7 +28,7 @@ from libtile.dialects.nv_tileaa.types import MemTokenType
 from libtile.ir.places import walk
 from libtile.lowering.tileas.ahead import loads_a_number
 from libtile.lowering.tileas.cleanup import is_pure
-from libtile.lowering.tileas.materialize import Inserter
+from libtile.lowering.tileas.inserter import Inserter
 from libtile.lowering.tileas.tma_tiles import Unfit
 from libtile.support.records import dataclass
 

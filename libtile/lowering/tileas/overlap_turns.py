@@ -29,7 +29,7 @@ from libtile.ir.tile_form import erase, integer_of
 from libtile.lowering.tileas.cleanup import is_pure
 from libtile.lowering.tileas.counted_loops import trips
 from libtile.lowering.tileas.feeds import Feed, Feeds
-from libtile.lowering.tileas.materialize import Inserter
+from libtile.lowering.tileas.inserter import Inserter
 from libtile.lowering.tileas.warp_steps import WarpSteps
 
 STAGES = 2

@@ -26,7 +26,7 @@ from libtile.layouts import LinearLayout
 from libtile.layouts.builders import row_major
 from libtile.layouts.renaming import halved, joined, permuted, reshaped
 from libtile.lowering.tileas.cleanup import drop_unused
-from libtile.lowering.tileas.materialize import Inserter
+from libtile.lowering.tileas.inserter import Inserter
 from libtile.lowering.to_tileas.types import element_of
 from libtile.numerics.elements import ELEMENTS
 from libtile.support.records import dataclass

@@ -20,7 +20,7 @@ from libtile.dialects import scf
 from libtile.dialects.nv_tileaa.terminators import ReturnOp
 from libtile.dialects.nv_tileas.pipeline import PipelineYieldOp
 from libtile.lowering.tileas import nests
-from libtile.lowering.tileas.materialize import Inserter
+from libtile.lowering.tileas.inserter import Inserter
 
 Places = nests.Places
 Steps = Callable[[Inserter, Places], tuple[Mapping[int, SSAValue], Places]]

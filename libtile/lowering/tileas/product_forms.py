@@ -27,7 +27,7 @@ from libtile.dialects.nv_tileas import products
 from libtile.ir.operands import set_operand
 from libtile.ir.places import walk
 from libtile.ir.tile_form import erase, shape_of
-from libtile.lowering.tileas.materialize import Inserter
+from libtile.lowering.tileas.inserter import Inserter
 from libtile.support.records import dataclass
 
 AnyDot = DotOp | products.DotOp

@@ -27,7 +27,7 @@ from libtile.dialects.nv_tileas.async_products import WaitDotOp
 from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp
 from libtile.ir.tile_form import shape_of
 from libtile.layouts.parts import cat_layout
-from libtile.lowering.tileas.materialize import Inserter
+from libtile.lowering.tileas.inserter import Inserter
 from libtile.lowering.tileas.schedule import is_zero
 from libtile.lowering.to_tileas.types import element_of, layout_of, with_layout
 from libtile.numerics.elements import STORAGE_BYTES

@@ -28,7 +28,8 @@ from libtile.dialects.nv_tileas.memory import LoadOp, TiledLoadOp
 from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp, CopyOp
 from libtile.ir.tile_form import element_of, erase, shape_of
 from libtile.layouts import LinearLayout
-from libtile.lowering.tileas.materialize import Inserter, start_copy
+from libtile.lowering.tileas.inserter import Inserter
+from libtile.lowering.tileas.materialize import start_copy
 from libtile.lowering.tileas.result_parts import Part, mark_outside, narrow_view, properties_of_part, source_parts
 from libtile.lowering.tileas.schedule import Load
 from libtile.lowering.tileas.tma_operands import Unfit

@@ -47,7 +47,7 @@ from libtile.ir.places import walk
 from libtile.ir.tile_form import erase, is_tile, shape_of
 from libtile.lowering.discardable import OUTSIDE
 from libtile.lowering.tileas.cleanup import drop_unused, is_pure
-from libtile.lowering.tileas.materialize import Inserter
+from libtile.lowering.tileas.inserter import Inserter
 from libtile.lowering.to_tileas.accesses import numbers
 from libtile.lowering.to_tileas.elementwise import is_elementwise
 from libtile.support.records import dataclass

@@ -31,7 +31,7 @@ from libtile.ir.tile_form import shape_of, stored_element
 from libtile.layouts import LinearLayout
 from libtile.layouts.builders import row_major
 from libtile.layouts.renaming import halved, joined, permuted, reshaped
-from libtile.lowering.tileas.materialize import Inserter
+from libtile.lowering.tileas.inserter import Inserter
 from libtile.lowering.tileas.tensor_products import Issue
 from libtile.lowering.tileas.thread_factors import ThreadFactors
 from libtile.lowering.tileas.tma_operands import TmaOperand, Unfit, tma_operand, tma_tile

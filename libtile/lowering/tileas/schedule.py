@@ -304,14 +304,10 @@ def _copied_by_pointers(load: LoadOp) -> None:
         load.attributes[NOT_WIDE] = StringAttr(pointer_reason(load, layout_of(load.base), size))
 
 
-def buffer_layout(load: Load, gpu: Target) -> LinearLayout:
-    """Where the elements of a load's tile lie in a stage."""
-    type_ = _tile_type(load)
-    wanted = tuple(dict.fromkeys(layout_of(op.result) for op in conversions(load)))
-    if len(conversions(load)) < sum(1 for _ in load.value.uses):
-        wanted += (layout_of(load.value),)
-    name = NUMBER_NAMES[type_.element_type]
-    return staged_layout(layout_of(load.value), wanted, name, fastest_dim(load), gpu.has("ldmatrix"))
+def buffer_layout(load: Load, read: tuple[LinearLayout, ...], gpu: Target) -> LinearLayout:
+    """Where the elements of a load's tile lie in a stage that is read in some layouts."""
+    name = NUMBER_NAMES[_tile_type(load).element_type]
+    return staged_layout(layout_of(load.value), read, name, fastest_dim(load), gpu.has("ldmatrix"))
 
 
 def conversions(load: Load) -> list[ConvertLayoutOp]:

@@ -27,7 +27,7 @@ from libtile.dialects.nv_tileaa.memory import TiledLoadOp
 from libtile.dialects.nv_tileaa.shapes import ConstantOp, ExtractSliceOp, ViewOp, integers_of
 from libtile.dialects.nv_tileaa.tokens import JoinMemTokenOp
 from libtile.ir.tile_form import erase, shape_of
-from libtile.lowering.tileas.materialize import Inserter
+from libtile.lowering.tileas.inserter import Inserter
 from libtile.lowering.tileas.result_parts import Part, cut_result, is_plain_access, through_narrow_view
 
 

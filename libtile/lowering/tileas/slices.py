@@ -27,7 +27,7 @@ from libtile.dialects.nv_tileaa.types import DYNAMIC, MemRefType
 from libtile.ir.operands import source_of
 from libtile.layouts import OFFSET, LinearLayout
 from libtile.layouts.builders import dim_names
-from libtile.lowering.tileas.materialize import Inserter
+from libtile.lowering.tileas.inserter import Inserter
 from libtile.lowering.tileas.tma.recipes import launched_number
 from libtile.lowering.to_tileas.accesses import element_bytes, numbers
 from libtile.support.diagnostics import LoweringError

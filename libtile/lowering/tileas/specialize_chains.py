@@ -70,7 +70,7 @@ from libtile.lowering.tileas.consumers import (
 )
 from libtile.lowering.tileas.counted_loops import known_trips, number_type, trips
 from libtile.lowering.tileas.fed_steps import NotSpecialized
-from libtile.lowering.tileas.materialize import Inserter, array_of
+from libtile.lowering.tileas.inserter import Inserter, array_of
 from libtile.lowering.tileas.operand_paths import operand_path
 from libtile.lowering.tileas.product_turns import Parts, parts_of, pinned
 from libtile.lowering.tileas.promoted import MOST_DEPTH

@@ -44,8 +44,8 @@ from libtile.lowering.tileas.consumers import (
 from libtile.lowering.tileas.counted_loops import trips
 from libtile.lowering.tileas.fed_steps import FedSteps, sums_of
 from libtile.lowering.tileas.feeds import TRANSPOSERS
+from libtile.lowering.tileas.inserter import Inserter
 from libtile.lowering.tileas.made_operands import MadeOperand
-from libtile.lowering.tileas.materialize import Inserter
 from libtile.lowering.tileas.operand_paths import operand_path
 from libtile.lowering.tileas.scaled_products import ScaledOperands
 from libtile.lowering.tileas.tensor_sums import Sums

@@ -22,7 +22,7 @@ from libtile.dialects.nv_tileas.tiles import CopyOp
 from libtile.dialects.nv_tileas.tma import MakeTiledTmaDescOp
 from libtile.dialects.nv_tileas.types import BufferType
 from libtile.ir.tile_form import erase
-from libtile.lowering.tileas.materialize import Inserter
+from libtile.lowering.tileas.inserter import Inserter
 from libtile.lowering.tileas.tma_operands import TmaOperand, Unfit, tma_tile
 from libtile.support.records import dataclass
 from libtile.targets import Target

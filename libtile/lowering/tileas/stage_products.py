@@ -21,7 +21,7 @@ from libtile.ir.tile_form import erase, shape_of
 from libtile.lowering.agents import agent_of
 from libtile.lowering.product_reasons import explain_asynchronous
 from libtile.lowering.tileas.consumers import MAX_ACCUMULATORS, check_accumulator, instruction
-from libtile.lowering.tileas.materialize import Inserter
+from libtile.lowering.tileas.inserter import Inserter
 from libtile.lowering.tileas.overlap_turns import overlap_turns
 from libtile.lowering.tileas.tma_operands import Unfit, can_transpose
 from libtile.lowering.to_tileas.stage_products import WARPS

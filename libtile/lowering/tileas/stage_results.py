@@ -50,8 +50,8 @@ from libtile.lowering.tileas.arrange_agents import arrange
 from libtile.lowering.tileas.cleanup import is_pure
 from libtile.lowering.tileas.consumers import MAX_ACCUMULATORS, check_lies
 from libtile.lowering.tileas.counted_loops import trips
+from libtile.lowering.tileas.inserter import Inserter
 from libtile.lowering.tileas.iterators import retype
-from libtile.lowering.tileas.materialize import Inserter
 from libtile.lowering.tileas.schedule import is_zero
 from libtile.lowering.tileas.stage_copies import stage_copies, written_buffers
 from libtile.lowering.tileas.tensor_products import (

@@ -30,7 +30,7 @@ from libtile.lowering.tileas.cluster_pipelines import ALIGNMENT
 from libtile.lowering.tileas.consumers import check_warps
 from libtile.lowering.tileas.fed_steps import FedSteps, NotSpecialized, operand_buffer
 from libtile.lowering.tileas.feeds import Feed
-from libtile.lowering.tileas.materialize import Inserter
+from libtile.lowering.tileas.inserter import Inserter
 from libtile.lowering.tileas.remade import without_conversions
 from libtile.lowering.tileas.schedule import stages_wanted
 from libtile.lowering.tileas.shared_memory import block_bytes, rings_bytes

@@ -70,7 +70,7 @@ from libtile.lowering.tileas.cluster_pipelines import ALIGNMENT
 from libtile.lowering.tileas.consumers import check_lies
 from libtile.lowering.tileas.counted_loops import number_type, trips
 from libtile.lowering.tileas.fed_steps import operand_buffer
-from libtile.lowering.tileas.materialize import Inserter, array_of
+from libtile.lowering.tileas.inserter import Inserter, array_of
 from libtile.lowering.tileas.product_turns import Parts
 from libtile.lowering.tileas.schedule import is_zero
 from libtile.lowering.tileas.specialize_chains import Chain, ChainProduct, Ring

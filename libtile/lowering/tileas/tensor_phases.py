@@ -61,8 +61,8 @@ from libtile.lowering.tileas.consumers import check_warps
 from libtile.lowering.tileas.counted_loops import trips
 from libtile.lowering.tileas.fed_steps import FedProducts
 from libtile.lowering.tileas.feeds import MOST_RAW, Feed, Feeds
+from libtile.lowering.tileas.inserter import Inserter, array_of
 from libtile.lowering.tileas.maker_layouts import MAKERS
-from libtile.lowering.tileas.materialize import Inserter, array_of
 from libtile.lowering.tileas.nests import Needed
 from libtile.lowering.tileas.product_forms import by_loop
 from libtile.lowering.tileas.shared_memory import block_bytes, rings_bytes

@@ -54,7 +54,7 @@ from libtile.dialects.nv_tileas.types import (
 from libtile.ir.tile_form import erase, shape_of
 from libtile.layouts.parts import part_layout
 from libtile.lowering.tileas.consumers import MAX_ACCUMULATORS, OTHER_REGISTERS, check_lies, sizes
-from libtile.lowering.tileas.materialize import Inserter, array_of
+from libtile.lowering.tileas.inserter import Inserter, array_of
 from libtile.lowering.tileas.schedule import is_zero
 from libtile.lowering.tileas.tma_operands import Unfit
 from libtile.lowering.tileas.ways import is_part

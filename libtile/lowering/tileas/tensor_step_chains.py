@@ -53,7 +53,7 @@ from libtile.lowering.tileas.cleanup import drop_unused, is_pure
 from libtile.lowering.tileas.cluster_pipelines import make_pipelines
 from libtile.lowering.tileas.consumers import OTHER_REGISTERS, check_lies, consumer_registers
 from libtile.lowering.tileas.counted_loops import number_type, trips
-from libtile.lowering.tileas.materialize import Inserter
+from libtile.lowering.tileas.inserter import Inserter
 from libtile.lowering.tileas.schedule import is_zero
 from libtile.lowering.tileas.step_chains import StepChain, StepProduct
 from libtile.lowering.tileas.tensor_products import Results

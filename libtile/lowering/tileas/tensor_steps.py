@@ -48,8 +48,8 @@ from libtile.lowering.tileas.cluster_pipelines import make_pipelines
 from libtile.lowering.tileas.consumers import OTHER_REGISTERS, check_lies, check_warps
 from libtile.lowering.tileas.counted_loops import number_type, trips
 from libtile.lowering.tileas.fed_steps import FedProducts, NotSpecialized, Values
+from libtile.lowering.tileas.inserter import Inserter
 from libtile.lowering.tileas.made_operands import MadeOperand
-from libtile.lowering.tileas.materialize import Inserter
 from libtile.lowering.tileas.schedule import is_zero
 from libtile.lowering.tileas.tensor_products import AGENT_WARPS, Results, Steps
 from libtile.lowering.tileas.tma_operands import Unfit, check_token

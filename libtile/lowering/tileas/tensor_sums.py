@@ -11,7 +11,7 @@ from libtile.dialects.nv_tileas.pipeline import IncIterOp
 from libtile.lowering.tileas import nests, persistent, tensor_products
 from libtile.lowering.tileas.counted_loops import trips
 from libtile.lowering.tileas.fed_steps import FedSteps
-from libtile.lowering.tileas.materialize import Inserter
+from libtile.lowering.tileas.inserter import Inserter
 from libtile.lowering.tileas.tensor_products import Results, Steps
 from libtile.support.records import dataclass
 

@@ -33,7 +33,7 @@ from libtile.layouts import LinearLayout
 from libtile.layouts.renaming import permuted
 from libtile.lowering.tileas.ahead import closure
 from libtile.lowering.tileas.counted_loops import number_type
-from libtile.lowering.tileas.materialize import Inserter
+from libtile.lowering.tileas.inserter import Inserter
 from libtile.lowering.tileas.tma_operands import Unfit
 from libtile.support.records import dataclass
 

@@ -29,8 +29,8 @@ from libtile.ir.tile_form import shape_of
 from libtile.layouts import LinearLayout
 from libtile.layouts.parts import part_layout
 from libtile.lowering.tileas.ahead import is_unordered
+from libtile.lowering.tileas.inserter import Inserter
 from libtile.lowering.tileas.made_operands import Traced, carried_from
-from libtile.lowering.tileas.materialize import Inserter
 from libtile.lowering.tileas.remade import Carried, Remade, Source, Values, sources, sparse_dim, whole
 from libtile.lowering.tileas.result_parts import Part
 from libtile.lowering.tileas.schedule import Load, fastest_dim, not_copied, not_handed_on

@@ -25,7 +25,7 @@ from libtile.layouts import LinearLayout
 from libtile.lowering.split_over_ctas import SAME_IN_CLUSTER
 from libtile.lowering.tileas.ahead import orders_nothing_behind
 from libtile.lowering.tileas.exchange_sizes import Kernel
-from libtile.lowering.tileas.materialize import Inserter
+from libtile.lowering.tileas.inserter import Inserter
 from libtile.lowering.tileas.shared_atoms import transposed_by
 from libtile.lowering.tileas.tma_tiles import Parted, TmaTile, Unfit, described_tile
 from libtile.numerics.elements import STORAGE_BYTES

@@ -28,7 +28,7 @@ from libtile.layouts import LANE, REGISTER, WARP, LinearLayout
 from libtile.layouts.builders import dim_names
 from libtile.lowering.index_width import index_bits
 from libtile.lowering.tileas.access_reasons import is_forbidden
-from libtile.lowering.tileas.materialize import Inserter
+from libtile.lowering.tileas.inserter import Inserter
 from libtile.lowering.tileas.select_copies import OFFSET_BITS
 from libtile.lowering.tileas.slices import MORE, Slice, slice_of
 from libtile.lowering.tileas.tma.recipes import launched_number

@@ -28,9 +28,9 @@ from libtile.lowering.tileas.consumers import PRODUCER_WARPS
 from libtile.lowering.tileas.counted_loops import number_type, trips
 from libtile.lowering.tileas.fed_steps import FedSteps
 from libtile.lowering.tileas.feeds import TRANSPOSERS, Feeds
+from libtile.lowering.tileas.inserter import Inserter, array_of
 from libtile.lowering.tileas.made_operands import MAKING
 from libtile.lowering.tileas.maker_layouts import MAKERS
-from libtile.lowering.tileas.materialize import Inserter, array_of
 from libtile.lowering.tileas.promoted import Parts
 from libtile.lowering.tileas.tma_operands import Unfit
 from libtile.support.records import dataclass

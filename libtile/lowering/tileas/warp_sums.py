@@ -24,7 +24,7 @@ from libtile.lowering.tileas.consumers import (
 )
 from libtile.lowering.tileas.counted_loops import trips
 from libtile.lowering.tileas.fed_steps import FedProducts
-from libtile.lowering.tileas.materialize import Inserter
+from libtile.lowering.tileas.inserter import Inserter
 from libtile.lowering.tileas.tma_operands import Unfit
 from libtile.lowering.tileas.warp_steps import BUDGETS, WarpSteps, agents_of_warps, beside_makers, check_makers, parted
 from libtile.support.records import replace

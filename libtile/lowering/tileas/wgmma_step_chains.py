@@ -39,7 +39,7 @@ from libtile.lowering.tileas.cleanup import drop_unused, is_pure
 from libtile.lowering.tileas.cluster_pipelines import end_agents, make_pipelines
 from libtile.lowering.tileas.consumers import check_accumulator, consumer_registers, instruction
 from libtile.lowering.tileas.feeds import Feed
-from libtile.lowering.tileas.materialize import Inserter
+from libtile.lowering.tileas.inserter import Inserter
 from libtile.lowering.tileas.specialize_chains import BUDGETS, consumers_and_producer
 from libtile.lowering.tileas.step_chains import StepChain, StepProduct, Values
 from libtile.lowering.tileas.tma_operands import Unfit

@@ -1,7 +1,8 @@
 // RUN: cuda-tile-opt %s --convert-cuda-tile-to-tileaa --convert-tileaa-to-tileas --tileas-remove-layout-conversions --tileas-generate-schedule="num-stages=3" --tileas-materialize-schedule | FileCheck %s
 // RUN: cuda-tile-opt %s --convert-cuda-tile-to-tileaa --convert-tileaa-to-tileas --tileas-remove-layout-conversions --tileas-generate-schedule="num-stages=3" --tileas-materialize-schedule | cuda-tile-opt - | FileCheck %s
 
-// Two turns are produced before the loop, each iteration produces the turn that is two ahead of the one it consumes.
+// Two turns are produced before the loop, each iteration produces the turn that is two ahead of the one it consumes. The
+// product reads its operands slice by slice.
 // CHECK-LABEL: nv_tileaa.func @product
 // CHECK:       %[[PIPE:.*]] = nv_tileas.async.pipeline.create_pipeline : !nv_tileas.pipeline<3, (!nv_tileas.buffer<64x32xf16, shared, #nv_tileas.layout<{{.*}}>>, !nv_tileas.buffer<32x64xf16, shared, #nv_tileas.layout<{{.*}}>>)>
 // CHECK:       %[[FIRST:.*]] = nv_tileas.async.pipeline.create_iterator %[[PIPE]]
@@ -18,11 +19,16 @@
 // CHECK:       scf.for {{.*}}%[[READ:arg[0-9]+]] = %[[FIRST]], %[[WRITE:arg[0-9]+]] = %[[THIRD]]
 // CHECK:         %[[WAIT:.*]] = nv_tileas.async.pipeline.consumer_wait %[[PIPE]], %[[READ]] {pending = 1
 // CHECK:         nv_tileas.async.pipeline.produce_one %[[PIPE]], %[[WRITE]]
-// CHECK:         %[[A:.*]]:2 = nv_tileas.async.pipeline.consumer_read %[[WAIT]], %[[READ]]
-// CHECK:           nv_tileas.copy
-// CHECK:         %[[B:.*]]:2 = nv_tileas.async.pipeline.consumer_read %[[A]]#0, %[[READ]]
-// CHECK:         nv_tileas.async.pipeline.consumer_release %[[B]]#0
-// CHECK:         nv_tileas.dot %[[A]]#1, %[[B]]#1
+// CHECK:         %[[DONE:.*]]:2 = nv_tileas.async.pipeline.consumer_read %[[WAIT]], %[[READ]]
+// CHECK-NEXT:    ^bb0(%[[A:.*]]: !nv_tileas.buffer<64x32xf16{{.*}}, %[[B:.*]]: !nv_tileas.buffer<32x64xf16
+// CHECK-NEXT:      %[[A0:.*]] = nv_tileas.copy %[[A]] {offsets = array<i64: 0, 0>}{{.*}} -> tile<64x16xf16
+// CHECK-NEXT:      %[[B0:.*]] = nv_tileas.copy %[[B]] {offsets = array<i64: 0, 0>}{{.*}} -> tile<16x64xf16
+// CHECK-NEXT:      %[[FIRST_SUM:.*]] = nv_tileas.dot %[[A0]], %[[B0]]
+// CHECK-NEXT:      %[[A1:.*]] = nv_tileas.copy %[[A]] {offsets = array<i64: 0, 16>}
+// CHECK-NEXT:      %[[B1:.*]] = nv_tileas.copy %[[B]] {offsets = array<i64: 16, 0>}
+// CHECK-NEXT:      %[[SUM:.*]] = nv_tileas.dot %[[A1]], %[[B1]], %[[FIRST_SUM]]
+// CHECK-NEXT:      nv_tileas.async.pipeline.yield %[[SUM]]
+// CHECK:         nv_tileas.async.pipeline.consumer_release %[[DONE]]#0
 // CHECK:         nv_tileas.async.pipeline.inc_iter %[[READ]]
 // CHECK:         nv_tileas.async.pipeline.inc_iter %[[WRITE]]
 // CHECK-NOT:   convert_layout

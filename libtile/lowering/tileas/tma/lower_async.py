@@ -54,7 +54,7 @@ from libtile.ir.grouped_op import SEGMENTS
 from libtile.ir.places import walk
 from libtile.ir.tile_form import element_of, erase, shape_of
 from libtile.lowering.tileas.free_stages import FreeStages
-from libtile.lowering.tileas.materialize import Inserter
+from libtile.lowering.tileas.inserter import Inserter
 from libtile.lowering.tileas.shared_memory import tile_bytes
 from libtile.lowering.tileas.staging import loop_over_tiles, staging_of
 from libtile.lowering.tileas.tma.common import HOST_CODE, descriptors, fail, functions, index_of

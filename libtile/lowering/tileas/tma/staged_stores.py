@@ -30,7 +30,8 @@ from libtile.dialects.nv_tileas.tiles import AllocTensorOp, BarrierOp, CopyOp, E
 from libtile.dialects.nv_tileas.tma import CommitGroupOp, FenceProxyOp, TiledTmaStoreOp
 from libtile.dialects.nv_tileas.types import AsyncTokenType
 from libtile.layouts import parts
-from libtile.lowering.tileas.materialize import Inserter, carry_more
+from libtile.lowering.tileas.inserter import Inserter
+from libtile.lowering.tileas.materialize import carry_more
 from libtile.lowering.tileas.staging import Staging
 from libtile.lowering.tileas.tma_tiles import TmaTile
 from libtile.lowering.to_tileas.types import layout_of, with_layout
