@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 !buf = !nv_tileas.buffer<4x8xf32, shared>
+!words = !nv_tileas.buffer<4x8xi32, shared>
 !pipe = !nv_tileas.pipeline<2, (!nv_tileas.buffer<4x8xf32, shared>)>
 !it = !nv_tileas.pipeline_iterator<!nv_tileas.pipeline<2, (!nv_tileas.buffer<4x8xf32, shared>)>>
 !pt = !nv_tileas.producer_token<(!nv_tileas.buffer<4x8xf32, shared>)>
@@ -117,6 +118,27 @@ nv_tileaa.func @loads_are_awaited(%v: !view, %i: index, %b: !buf) {
   %early = nv_tileas.copy %b : !buf -> tile<4x8xf32>
   nv_tileas.async.wait %t : !token
   %late = nv_tileas.copy %b : !buf -> tile<4x8xf32>
+  nv_tileaa.return
+}
+
+nv_tileaa.func @copies_are_awaited_by_every_name(%d: !desc, %v: !view, %i: index, %x: tile<4x8xf32>, %c: !words) {
+  %b = nv_tileas.reinterpret %c : !words -> !buf
+  // expected-error @+1 {{'nv_tileas.async.tiled_tma_store' op expects a wait before 'nv_tileas.copy' writes the buffer that is stored}}
+  %s = nv_tileas.async.tiled_tma_store %d[%i, %i], %b {delay_wait, atom = #nv_tileas.copy_atom<tma_store, box=[8,4], mode=store>} : !desc, index, index, !buf -> !token
+  %g = nv_tileas.async.commit_group %s : !token -> !token
+  %y = nv_tileaa.bitcast %x : tile<4x8xf32> -> tile<4x8xi32>
+  nv_tileas.copy %y, %c : tile<4x8xi32>, !words
+  nv_tileas.async.wait %g : !token
+  // expected-error @+1 {{'nv_tileas.async.tiled_load' op expects a wait before 'nv_tileas.copy' uses the buffer that is loaded}}
+  %t = nv_tileas.async.tiled_load %v[%i, %i], %b : !view, !buf, index, index -> !token
+  %early = nv_tileas.copy %c : !words -> tile<4x8xi32>
+  nv_tileas.async.wait %t : !token
+  %upper = nv_tileas.extract_slice %c {offsets = array<i64: 0, 0>} : !words -> !nv_tileas.buffer<2x8xi32, shared>
+  %lower = nv_tileas.extract_slice %c {offsets = array<i64: 2, 0>} : !words -> !nv_tileas.buffer<2x8xi32, shared>
+  %floats = nv_tileas.reinterpret %upper : !nv_tileas.buffer<2x8xi32, shared> -> !nv_tileas.buffer<2x8xf32, shared>
+  %u = nv_tileas.async.tiled_load %v[%i, %i], %floats : !view, !nv_tileas.buffer<2x8xf32, shared>, index, index -> !token
+  %other = nv_tileas.copy %lower : !nv_tileas.buffer<2x8xi32, shared> -> tile<2x8xi32>
+  nv_tileas.async.wait %u : !token
   nv_tileaa.return
 }
 

@@ -43,12 +43,57 @@ cuda_tile.module @m {
     return
   }
 
-  // Two loads may see different values.
+  // Weak loads of one block that read the same, and have one token, give the same: nobody may write there meanwhile.
   // CHECK-LABEL: testing$func @loads
-  // CHECK-COUNT-2: load_ptr_tko
+  // CHECK:       %[[A:.*]], %{{.*}} = load_ptr_tko
+  // CHECK-NOT:   load_ptr_tko
+  // CHECK:       return %[[A]], %[[A]]
   testing$func @loads(%p: tile<ptr<i32>>) -> (tile<i32>, tile<i32>) {
     %a, %t = load_ptr_tko weak %p : tile<ptr<i32>> -> tile<i32>, token
     %b, %u = load_ptr_tko weak %p : tile<ptr<i32>> -> tile<i32>, token
     return %a, %b : tile<i32>, tile<i32>
+  }
+
+  // Others may see what somebody else has written, and so may loads behind another token, or in another block.
+  // CHECK-LABEL: testing$func @ordered_loads
+  // CHECK-COUNT-5: load_ptr_tko
+  testing$func @ordered_loads(%p: tile<ptr<i32>>, %c: tile<i1>) -> (tile<i32>, tile<i32>, tile<i32>, tile<i32>) {
+    %a, %t = load_ptr_tko relaxed device %p : tile<ptr<i32>> -> tile<i32>, token
+    %b, %u = load_ptr_tko relaxed device %p : tile<ptr<i32>> -> tile<i32>, token
+    %d, %v = load_ptr_tko weak %p : tile<ptr<i32>> -> tile<i32>, token
+    %e, %w = load_ptr_tko weak %p token=%u : tile<ptr<i32>> -> tile<i32>, token
+    if %c {
+      %f, %x = load_ptr_tko weak %p : tile<ptr<i32>> -> tile<i32>, token
+      print_tko "%d", %f : tile<i32> -> token
+    }
+    return %a, %b, %d, %e : tile<i32>, tile<i32>, tile<i32>, tile<i32>
+  }
+
+  // A store of other memory, and an atomic there, does not matter: the word behind, or another global. One of memory that
+  // may be the same does, and so does what orders accesses.
+  // CHECK-LABEL: entry @writes_between
+  // CHECK:       %[[A:.*]], %{{.*}} = load_ptr_tko weak %[[P:.*]] :
+  // CHECK-NOT:   load_ptr_tko
+  // CHECK:       print_tko "%d %d", %[[A]], %[[A]]
+  // CHECK:       load_ptr_tko
+  // CHECK:       store_ptr_tko
+  // CHECK:       load_ptr_tko
+  // CHECK:       atomic_rmw_tko acq_rel
+  // CHECK:       load_ptr_tko
+  entry @writes_between(%p: tile<ptr<i32>>, %q: tile<ptr<i32>>, %x: tile<i32>) {
+    %one = constant <i32: 1> : tile<i32>
+    %next = offset %p, %one : tile<ptr<i32>>, tile<i32> -> tile<ptr<i32>>
+    %a, %t = load_ptr_tko weak %p : tile<ptr<i32>> -> tile<i32>, token
+    store_ptr_tko weak %next, %x : tile<ptr<i32>>, tile<i32> -> token
+    %old, %o = atomic_rmw_tko relaxed device %next, add, %x : tile<ptr<i32>>, tile<i32> -> tile<i32>, token
+    %b, %u = load_ptr_tko weak %p : tile<ptr<i32>> -> tile<i32>, token
+    print_tko "%d %d", %a, %b : tile<i32>, tile<i32> -> token
+    %c, %v = load_ptr_tko weak %p : tile<ptr<i32>> -> tile<i32>, token
+    store_ptr_tko weak %q, %c : tile<ptr<i32>>, tile<i32> -> token
+    %d, %w = load_ptr_tko weak %p : tile<ptr<i32>> -> tile<i32>, token
+    %older, %r = atomic_rmw_tko acq_rel device %next, add, %d : tile<ptr<i32>>, tile<i32> -> tile<i32>, token
+    %e, %z = load_ptr_tko weak %p : tile<ptr<i32>> -> tile<i32>, token
+    store_ptr_tko weak %q, %e : tile<ptr<i32>>, tile<i32> -> token
+    return
   }
 }

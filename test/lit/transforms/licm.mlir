@@ -83,4 +83,64 @@ cuda_tile.module @m {
     }
     return
   }
+
+  // A load that the first iteration runs for certain is done once, if its token is the same in all iterations and nothing
+  // in the loop may write what it reads, in no iteration: the first load reads the words in front of those that are
+  // written, the second one the first of these.
+  // CHECK-LABEL: entry @loads
+  // CHECK:       %[[A:.*]], %{{.*}} = load_ptr_tko weak
+  // CHECK-NEXT:  for
+  // CHECK:         load_ptr_tko weak
+  // CHECK:         store_ptr_tko
+  entry @loads(%p: tile<ptr<i32>>) {
+    %zero = constant <i32: 0> : tile<i32>
+    %one = constant <i32: 1> : tile<i32>
+    %four = constant <i32: 4> : tile<i32>
+    %first = offset %p, %one : tile<ptr<i32>>, tile<i32> -> tile<ptr<i32>>
+    for %i in (%zero to %four, step %one) : tile<i32> {
+      %a, %t = load_ptr_tko weak %p : tile<ptr<i32>> -> tile<i32>, token
+      %b, %u = load_ptr_tko weak %first : tile<ptr<i32>> -> tile<i32>, token
+      %q = offset %first, %i : tile<ptr<i32>>, tile<i32> -> tile<ptr<i32>>
+      %s = addi %a, %b : tile<i32>
+      store_ptr_tko weak %q, %s token=%u : tile<ptr<i32>>, tile<i32> -> token
+      continue
+    }
+    return
+  }
+
+  // It stays where there may be no iteration, where it waits for what an iteration does, where it is ordered, and where
+  // something in the loop orders what it reads.
+  // CHECK-LABEL: entry @loads_that_stay
+  // CHECK:       for
+  // CHECK-NEXT:    load_ptr_tko weak
+  // CHECK:       for
+  // CHECK:         load_ptr_tko weak
+  // CHECK:         load_ptr_tko relaxed
+  // CHECK:       for
+  // CHECK:         load_ptr_tko acquire
+  // CHECK:         load_ptr_tko weak
+  entry @loads_that_stay(%p: tile<ptr<i32>>, %f: tile<ptr<i32>>, %n: tile<i32>) {
+    %zero = constant <i32: 0> : tile<i32>
+    %one = constant <i32: 1> : tile<i32>
+    %four = constant <i32: 4> : tile<i32>
+    %start = make_token : token
+    for %i in (%zero to %n, step %one) : tile<i32> {
+      %a, %t = load_ptr_tko weak %p : tile<ptr<i32>> -> tile<i32>, token
+      print_tko "%d", %a : tile<i32> -> token
+      continue
+    }
+    for %i in (%zero to %four, step %one) : tile<i32> iter_values(%k = %start) -> (token) {
+      %a, %t = load_ptr_tko weak %p token=%k : tile<ptr<i32>> -> tile<i32>, token
+      %b, %u = load_ptr_tko relaxed device %p : tile<ptr<i32>> -> tile<i32>, token
+      %v = print_tko "%d %d", %a, %b token=%t : tile<i32>, tile<i32> -> token
+      continue %v : token
+    }
+    for %i in (%zero to %four, step %one) : tile<i32> {
+      %g, %t = load_ptr_tko acquire device %f : tile<ptr<i32>> -> tile<i32>, token
+      %a, %u = load_ptr_tko weak %p : tile<ptr<i32>> -> tile<i32>, token
+      print_tko "%d %d", %g, %a : tile<i32>, tile<i32> -> token
+      continue
+    }
+    return
+  }
 }
