@@ -23,6 +23,7 @@ from .memory import (
     CONST_WINDOW,
     GLOBAL_BASE,
     IN_USE,
+    OBJECT,
     PENDING,
     READ_ONLY,
     READY,
@@ -47,7 +48,7 @@ def _each_byte(flags: int) -> dict[int, Any]:
 _EXPECT = _each_byte(READY)
 _ALLOCATED = _each_byte(ALLOCATED)
 _NOT_LOADED = _each_byte(ALLOCATED | PENDING)
-_NOT_STORED = _each_byte(ALLOCATED | READ_ONLY | PENDING | IN_USE)
+_NOT_STORED = _each_byte(ALLOCATED | READ_ONLY | PENDING | IN_USE | OBJECT)
 _IN_USE = _each_byte(IN_USE)
 _SPACE_OF_WINDOW = {1: "shared", 2: "local", 3: "param", 4: "const", GLOBAL_BASE >> WINDOW_SHIFT: "global"}
 
@@ -378,6 +379,7 @@ class Access(MachineState):
             ((flags & PENDING) != 0, "async"),
             ((flags & IN_USE) != 0, "in-use") if writing else None,
             ((flags & READ_ONLY) != 0, "read-only") if writing else None,
+            ((flags & OBJECT) != 0, "mbarrier-object") if writing else None,
             ((flags & 2) == 0, "uninitialized") if not writing and self.initialised else None,
         ]
         for test in tests:
@@ -393,6 +395,7 @@ class Access(MachineState):
                 "async": f"{verb} of bytes that an asynchronous copy has not completed: {where}",
                 "in-use": f"write to bytes that a {self.what_reads(at)} reads that has not been waited for: {where}",
                 "read-only": f"write to read-only memory: {where}",
+                "mbarrier-object": f"write to an mbarrier that no mbarrier.inval has ended: {where}",
                 "uninitialized": f"read of {size} bytes that nothing has written: {where}",
             }.get(kind, f"{size}-byte {verb} at 0x{arena.base + at:x} in {arena.name} memory: {where}")
             self.fault({"in-use": "async"}.get(kind, kind) or "out-of-bounds", text, info.instruction, threads[bad])

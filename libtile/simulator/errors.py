@@ -42,10 +42,11 @@ class SimulationFault(SimulatorError):
 
     `kind` is a short fixed word: out-of-bounds, misaligned, null-access, freed-access, uninitialized, read-only, race,
     divergent-barrier, divergent-instruction, membermask, deadlock, assert, trap, illegal-instruction, stack-overflow,
-    instruction-limit, output-limit, proxy-fence, wgmma-fence, mbarrier-init, async. `ctaid` is (x, y, z); `lanes` are
-    lane numbers within `warp`; `line` is the PTX line; `source` is (file, line) from `.loc`, or None; `inlined_at` is
-    the line of the call when that code was inlined. `output` is what the kernel had printed by then; its last line,
-    which says what an assertion was about, stands in the message of a trap.
+    instruction-limit, output-limit, proxy-fence, wgmma-fence, mbarrier-init, mbarrier-object, async, tcgen05-fence,
+    tensor-memory. `ctaid` is (x, y, z); `lanes` are lane numbers within `warp`; `line` is the PTX line; `source` is
+    (file, line) from `.loc`, or None; `inlined_at` is the line of the call when that code was inlined. `output` is what
+    the kernel had printed by then; its last line, which says what an assertion was about, stands in the message of a
+    trap.
     """
 
     def __init__(

@@ -19,7 +19,7 @@ from .atomics import Atomics
 from .cfg import Unit
 from .group import ThreadGroup
 from .ir import Instruction
-from .memory import FAR
+from .memory import FAR, OBJECT, READY
 
 MAX_COUNT = (1 << 20) - 1
 
@@ -104,6 +104,9 @@ class MBarriers(Atomics):
                 )
             if not (self.shared_arena.flags[place : place + 8] & 1).all():
                 self._diagnose(info, self.shared_arena, places, threads, writing=True)
+            if place in self.mbarriers and self.check:
+                text = "there is an mbarrier that no mbarrier.inval has ended: initialising another one is undefined"
+                self.fault("mbarrier-object", text, info.instruction, threads[places == place])
             slot, inner = divmod(place, self.shared_stride)
             name = f"shared byte {inner} of CTA {self.ctas[slot]}"
             self.mbarriers[place] = MBarrier(place, name, value, value)
@@ -227,7 +230,7 @@ class MBarriers(Atomics):
         value = (barrier.phase & 0x7FFFFFFF) << 32 | barrier.pending
         place = barrier.place
         self.shared_arena.data[place : place + 8] = np.frombuffer(value.to_bytes(8, "little"), dtype=np.uint8)
-        self.shared_arena.flags[place : place + 8] = 3
+        self.shared_arena.flags[place : place + 8] = READY | OBJECT
 
     def mbarrier_arrive(
         self,

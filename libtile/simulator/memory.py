@@ -40,6 +40,7 @@ READY = 3  # allocated and initialised
 PENDING = 4  # an asynchronous copy has not completed
 READ_ONLY = 8
 IN_USE = 16  # a product or copy in flight reads it
+OBJECT = 32  # of an mbarrier that has not been invalidated
 
 
 def cluster_prefix(rank: int) -> int:

@@ -208,6 +208,23 @@ def test_counts_of_an_mbarrier_are_in_their_range(body: str, message: str) -> No
     assert found.kind == "illegal-instruction" and message in str(found)
 
 
+@pytest.mark.parametrize(
+    ("use", "message"),
+    [
+        ("st.shared.u32 [%r20], 5;", "write to an mbarrier that no mbarrier.inval has ended"),
+        ("st.shared.u16 [%r20+6], %h1;", "write to an mbarrier that no mbarrier.inval has ended"),
+        ("atom.shared.add.u32 %r5, [%r20+4], 1;", "write to an mbarrier that no mbarrier.inval has ended"),
+        ("mbarrier.init.shared::cta.b64 [%r20], 1;", "initialising another one"),
+    ],
+)
+def test_the_place_of_an_mbarrier_is_another_s_when_it_was_invalidated(use: str, message: str) -> None:
+    """PTX ISA, "mbarrier.init" and "mbarrier.inval"."""
+    found = fault(init(1) + f"@%p1 {use}", np.zeros(32, np.uint32))
+    assert found.kind == "mbarrier-object" and message in str(found)
+    ended = init(1) + f"@%p1 mbarrier.inval.shared::cta.b64 [%r20]; @%p1 st.shared.u64 [%r20], 0; @%p1 {use}"
+    run(ended, np.zeros(32, np.uint32), prelude=SHARED)
+
+
 COPY = (
     "ld.param.u64 %rd2, [p1]; mul.wide.u32 %rd3, %r0, 4; add.u64 %rd2, %rd2, %rd3; shl.b32 %r5, %r0, 2; "
     "add.u32 %r5, %r21, %r5;"
