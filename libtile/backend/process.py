@@ -19,7 +19,7 @@ from typing import NoReturn
 from libtile.backend.work import BackendEndedError, Made, Work
 from libtile.support import timing
 from libtile.support.errors import LibtileError
-from libtile.support.internal_errors import internal_error
+from libtile.support.internal_errors import internal_error, shows_traceback
 
 _GAVE_UP = 70
 """The exit status of a process that LLVM has ended, and that has said why on stderr."""
@@ -93,9 +93,10 @@ class BackendProcess:
             with open(answers, "rb") as file:
                 data = file.read()
             status = self._wait()
-            if not data:
-                raise BackendEndedError(_ending(status), explained=status == _GAVE_UP)
-            made, stages = pickle.loads(data)
+            try:
+                made, stages = pickle.loads(data)
+            except (EOFError, pickle.UnpicklingError):  # it ended before it had written anything, or all
+                raise BackendEndedError(_ending(status), explained=status == _GAVE_UP) from None
             timing.book(stages)
         if isinstance(made, Exception):
             raise made
@@ -117,14 +118,16 @@ def _serve(requests: int, answers: int, at_end: Callable[[], None]) -> NoReturn:
     try:
         answer = _answer(requests)
         if answer is not None:
+            data = pickle.dumps(answer, pickle.HIGHEST_PROTOCOL)  # all of it, or nothing
             with contextlib.suppress(BrokenPipeError), open(answers, "wb") as file:  # the first one may have ended
-                pickle.dump(answer, file, pickle.HIGHEST_PROTOCOL)
+                file.write(data)
             at_end()
         status = 0
-    except Exception:  # one that `internal_error` gives to somebody who asked for tracebacks
-        import traceback
+    except Exception:  # the first process says that this one has ended, and how
+        if shows_traceback():
+            import traceback
 
-        traceback.print_exc()
+            traceback.print_exc()
     finally:
         os._exit(status)
 

@@ -14,11 +14,7 @@ def internal_error(error: Exception, what: str) -> str:
 
     Raises the exception itself for somebody who asked to see tracebacks.
     """
-    try:
-        shown, refused = TRACEBACK.on(), ""
-    except SettingError as odd:
-        shown, refused = False, f"; {odd}"
-    if shown:
+    if shows_traceback():
         raise error
     if isinstance(error, MemoryError):
         return "out of memory"
@@ -32,4 +28,18 @@ def internal_error(error: Exception, what: str) -> str:
     frame = traceback.extract_tb(error.__traceback__)[-1]
     place = f"{os.path.basename(frame.filename)}:{frame.lineno}"
     text = " ".join(str(error).split())
-    return f"internal error of the {what} at {place}: {type(error).__name__}: {text}{refused}"
+    return f"internal error of the {what} at {place}: {type(error).__name__}: {text}{_refused()}"
+
+
+def shows_traceback() -> bool:
+    """Whether somebody asked to see the tracebacks of internal errors, in a way that is understood."""
+    return not _refused() and TRACEBACK.on()
+
+
+def _refused() -> str:
+    """What is wrong with the variable that asks for tracebacks, to go behind an error's text."""
+    try:
+        TRACEBACK.on()
+    except SettingError as odd:
+        return f"; {odd}"
+    return ""

@@ -218,8 +218,8 @@ class _Joined:
     def _find_carried(self) -> bool:
         """Tell what goes on from one loop to the other from numbers that can be computed from an iteration's."""
         initial = self.second.operand_group("initValues")
-        given = list(self.first.results)
-        self.carried = [(given.index(v), n) for n, v in enumerate(initial) if v in given]  # type: ignore[arg-type]
+        given: list[SSAValue] = list(self.first.results)
+        self.carried = [(given.index(v), n) for n, v in enumerate(initial) if v in given]
         sources = [m for m, _ in self.carried]
         alone = [
             [n for n in range(len(block.args) - 1) if n not in known]

@@ -2,6 +2,7 @@
 """The backend in a process of its own: what it makes, what it says of errors, and how both processes end."""
 
 import os
+import pickle
 import signal
 import time
 from pathlib import Path
@@ -87,6 +88,30 @@ def test_a_process_that_is_killed_is_an_error(monkeypatch):
     with pytest.raises(BackendEndedError, match="the process that runs LLVM has ended by SIGKILL"):  # noqa: SIM117
         with BackendProcess() as backend:
             backend(work())
+
+
+def test_an_answer_that_is_cut_off_is_an_error(monkeypatch, capfd):
+    whole = pickle.dumps
+
+    def cut(*given: object) -> bytes:
+        return whole(*given)[:-5]
+
+    monkeypatch.setattr(pickle, "dumps", cut)
+    with pytest.raises(BackendEndedError, match="the process that runs LLVM has ended with exit status 0"):  # noqa: SIM117
+        with BackendProcess() as backend:
+            backend(work())
+    assert capfd.readouterr().err == ""
+
+
+def test_an_answer_that_cannot_be_given_is_an_error_without_a_traceback(monkeypatch, capfd):
+    def unanswerable(*given: object) -> bytes:
+        raise MemoryError
+
+    monkeypatch.setattr(pickle, "dumps", unanswerable)
+    with pytest.raises(BackendEndedError, match="the process that runs LLVM has ended with exit status 1"):  # noqa: SIM117
+        with BackendProcess() as backend:
+            backend(work())
+    assert capfd.readouterr().err == ""
 
 
 def test_without_work_it_ends_with_the_block(tmp_path: Path):
