@@ -75,38 +75,43 @@ def _nests(function: Operation) -> list[list[CudaTileOp]]:
     facts, found = Facts(function), []
     for loop in inner:
         nest = [loop]
-        while isinstance(around := nest[0].parent_op(), CudaTileOp) and _fits(around, nest, facts):
+        while isinstance(around := nest[0].parent_op(), CudaTileOp) and is_op(around, "for"):
+            reason = _reason_against(around, nest, facts)
+            if reason is not None:
+                reporting.missed(around, _REMARK, "Loop stays one around a loop with a product", reason)
+                break
             nest.insert(0, around)
         if len(nest) > 1:
             found.append(nest)
     return found
 
 
-def _fits(outer: CudaTileOp, loops: list[CudaTileOp], facts: Facts) -> bool:
-    """Whether loops can be one with the one around them."""
+def _reason_against(outer: CudaTileOp, loops: list[CudaTileOp], facts: Facts) -> str | None:
+    """Why loops stay apart from the one around them; None where they can be one."""
     inner = loops[0]
-    if not is_op(outer, "for"):
-        return False
     carried, last = body(outer).args[1:], body(outer).last_op
     assert last is not None
     between, nest = [op for op in body(outer).ops if op is not last and op is not inner], [outer, *loops]
     counts = [bounds_of(loop)[1] for loop in nest]
     type_ = counts[0].type
-    if last.prev_op is not inner or any(count.type != type_ or is_within(count, outer) for count in counts):
-        return False
+    if last.prev_op is not inner:
+        return "it has ops behind the loop in it"
+    if any(count.type != type_ or is_within(count, outer) for count in counts):
+        return "a number of iterations is worked out within it, or has another type"
     if not all(_counts_up(loop) and not ends_early(loop) for loop in (outer, inner)):
-        return False
-    if list(inner.operand_group("initValues")) != list(carried) or list(last.operands) != list(inner.results):
-        return False
-    if not all(value.has_one_use() for value in (*carried, *inner.results)):
-        return False
+        return "a loop does not count from 0 by 1, or may end early"
+    handed_on = list(inner.operand_group("initValues")) == list(carried) and list(last.operands) == list(inner.results)
+    if not handed_on or not all(value.has_one_use() for value in (*carried, *inner.results)):
+        return "the loop in it does not just take up what it carries and hand it on"
     if not all((is_speculatable(op) or op.has_trait(StatesFact)) and not op.regions for op in between):
-        return False
+        return "an op in front of the loop in it may not be done in each iteration"
     assert isinstance(type_, TileType)
     limit, bounds = 1 << (bit_width(type_.element_type) - 1), [facts.of(value) for value in counts]
     if any(fact.lower is None or fact.lower < 0 for fact in bounds):
-        return False
-    return prod(limit - 1 if fact.upper is None else fact.upper for fact in bounds) < limit
+        return "a number of iterations may be negative"
+    if prod(limit - 1 if fact.upper is None else fact.upper for fact in bounds) >= limit:
+        return "the product of the numbers of iterations may be too large for their type"
+    return None
 
 
 def _counts_up(loop: CudaTileOp) -> bool:

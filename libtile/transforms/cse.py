@@ -9,14 +9,17 @@ token, between which nothing may write what they read: by the ops' effects, by a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
+from xdsl.traits import ConstantLike
 
 from libtile.analysis.memory import Disjointness
 from libtile.dialects.effect_traits import only_loads
-from libtile.support import statistics
+from libtile.support import remarks, statistics
 from libtile.support.records import dataclass
 from libtile.support.scopes import ScopedTable
 from libtile.transforms import reporting
@@ -26,6 +29,8 @@ from libtile.transforms.greedy import functions_in, inner_functions_in
 
 _Attributes = frozenset[tuple[str, Attribute]]
 _Key = tuple[str, tuple[SSAValue, ...], tuple[Attribute, ...], _Attributes, _Attributes]
+_REMARK = "CommonSubexpression"
+_ELSEWHERE = "the one before it stands in a branch or a loop, and what it gives is not known here"
 
 
 @dataclass(frozen=True)
@@ -42,44 +47,79 @@ def eliminate_common_subexpressions(root: Operation) -> bool:
     """Merge equal ops in every function in `root` (or in `root` itself); returns whether any were."""
     changed = False
     for function in (*functions_in(root), *inner_functions_in(root)):
-        memory = Disjointness(function)
+        merger = _Merger(Disjointness(function))
         for region in function.regions:
             for block in region.blocks:
-                changed |= _merge_in(block, ScopedTable(), memory)
+                with merger.available.scope():
+                    changed |= merger.run(block)
     return changed
 
 
-def _merge_in(block: Block, available: ScopedTable[_Key, Operation], memory: Disjointness) -> bool:
-    changed = False
-    loads: dict[_Key, tuple[Operation, int]] = {}
-    others: list[Operation] = []
-    """What may write. A load is kept with the number of those that it does not mind."""
-    for op in list(block.ops):
-        for region in op.regions:
-            for inner in region.blocks:
-                with available.scope():
-                    changed |= _merge_in(inner, available, memory)
-        is_load = only_loads(op)
-        if not is_load and not is_mergeable(op):
-            others.append(op)
-            continue
-        key = _key(op)
-        same = available.get(key)
-        if is_load:
-            same, seen = loads.get(key, (None, 0))
-            if same is not None and any(memory.may_write_what_is_read(other, same) for other in others[seen:]):
-                same = None
-            loads[key] = (op if same is None else same, len(others))
-            if same is None:
+class _Merger:
+    """The computations of one function."""
+
+    def __init__(self, memory: Disjointness) -> None:
+        self.memory = memory
+        self.available = ScopedTable[_Key, Operation]()
+        self.passed: dict[_Key, Operation] = {}
+        """Every op that stays, the last one of each sort. Only remarks are made of it: it is filled for nobody else."""
+        self.watched = remarks.are_collected()
+
+    def run(self, block: Block) -> bool:
+        """Merge what is equal in a block and below it; whether anything was."""
+        changed = False
+        loads: dict[_Key, tuple[Operation, int]] = {}
+        others: list[Operation] = []
+        """What may write. A load is kept with the number of those that it does not mind."""
+        for op in list(block.ops):
+            for region in op.regions:
+                for inner in region.blocks:
+                    with self.available.scope():
+                        changed |= self.run(inner)
+            is_load = only_loads(op)
+            if not is_load and not is_mergeable(op):
+                others.append(op)
                 continue
-        if same is None:
-            available.add(key, op)
-        else:
-            reporting.done(op, "CommonSubexpression", "Computation of what is there already is gone", Op=op.name)
-            replace_op(op, list(same.results))
-            statistics.count("ops merged")
-            changed = True
-    return changed
+            key = _key(op)
+            same, seen = loads.get(key, (None, 0)) if is_load else (self.available.get(key), 0)
+            if is_load:
+                if same is not None and (written := self._written(same, others[seen:])) is not None:
+                    reason = f"'{written.name}' may write in between what both read"
+                    reporting.missed(op, _REMARK, "The same is loaded again", reason, Op=op.name)
+                    same = None
+                loads[key] = (op if same is None else same, len(others))
+            if same is not None:
+                reporting.done(op, _REMARK, "Computation of what is there already is gone", Op=op.name)
+                replace_op(op, list(same.results))
+                statistics.count("ops merged")
+                changed = True
+            elif not is_load:
+                self.available.add(key, op)
+                if self.watched and not op.has_trait(ConstantLike):
+                    self._note(key, op)
+        return changed
+
+    def _written(self, load: Operation, others: Sequence[Operation]) -> Operation | None:
+        """The first of the ops that may write what a load reads."""
+        return next((other for other in others if self.memory.may_write_what_is_read(other, load)), None)
+
+    def _note(self, key: _Key, op: Operation) -> None:
+        """An op stays: say so where another one, which may have run before it, computed the same."""
+        before = self.passed.get(key)
+        self.passed[key] = op
+        if before is not None and _may_precede(before, op):
+            reporting.missed(op, _REMARK, "The same is computed again", _ELSEWHERE, Op=op.name)
+
+
+def _may_precede(before: Operation, op: Operation) -> bool:
+    """Whether one run may compute an op and another one of another block behind it: no `if` chooses between them."""
+    block = op.parent_block()
+    while block is not None:
+        around = block.find_ancestor_op_in_block(before)
+        if around is not None:
+            return not around.is_ancestor(op)
+        block = block.parent_block()
+    return False
 
 
 def _key(op: Operation) -> _Key:

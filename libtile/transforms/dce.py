@@ -14,13 +14,18 @@ from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.traits import ConstantLike, IsTerminator
 
+from libtile.dialects.cuda_tile.types import TokenType
+from libtile.dialects.effect_traits import ReadsMemory, is_weak
 from libtile.dialects.interfaces import Edge, control_flow, edges, exit_of
+from libtile.dialects.nv_tileaa.types import MemTokenType
 from libtile.ir.places import walk
-from libtile.support import statistics
+from libtile.support import remarks, statistics
 from libtile.support.records import dataclass
 from libtile.transforms import reporting
 from libtile.transforms.effects import is_removable, is_unused
 from libtile.transforms.greedy import erase_dead, functions_in, inner_functions_in
+
+_REMARK = "DeadCode"
 
 
 @dataclass(frozen=True)
@@ -39,6 +44,8 @@ def eliminate_dead_code(root: Operation) -> bool:
     for function in (*functions_in(root), *inner_functions_in(root)):
         changed |= _break_dead_cycles(function)
         changed |= erase_dead(function, _is_dead)
+        if remarks.are_collected():
+            _tell_what_stays(function)
     return changed
 
 
@@ -46,8 +53,37 @@ def _is_dead(op: Operation) -> bool:
     if not is_unused(op) or not is_removable(op):
         return False
     if not op.has_trait(ConstantLike):
-        reporting.done(op, "DeadCode", "Op that nothing needs is gone", Op=op.name)
+        reporting.done(op, _REMARK, "Op that nothing needs is gone", Op=op.name)
     return True
+
+
+def _tell_what_stays(function: Operation) -> None:
+    """The loads and loops that compute what nobody uses, and why they are there nevertheless."""
+    for op in walk(function):
+        reason = _reason_to_keep(op)
+        if reason is not None:
+            reporting.missed(op, _REMARK, "Op whose values nothing uses stays", reason, Op=op.name)
+
+
+def _reason_to_keep(op: Operation) -> str | None:
+    if op.has_trait(ReadsMemory):
+        values = [result for result in op.results if not isinstance(result.type, TokenType | MemTokenType)]
+        if not values or any(value.first_use is not None for value in values):
+            return None
+        return "others wait for its token" if is_weak(op) else "others can tell that it reads: it is not weak"
+    flow = control_flow(op)
+    if flow is None or not flow.is_loop or flow.ends or not is_unused(op):
+        return None
+    return "it may never end" if all(_only_computes(inner, op) for inner in walk(op) if inner is not op) else None
+
+
+def _only_computes(op: Operation, loop: Operation) -> bool:
+    """Whether an op in a loop does nothing that is seen outside of the loop."""
+    exit_ = exit_of(op)
+    if exit_ is not None:
+        target = exit_.target(op)
+        return target is not None and loop.is_ancestor(target)
+    return control_flow(op) is not None or is_removable(op)
 
 
 def _break_dead_cycles(function: Operation) -> bool:

@@ -31,10 +31,13 @@ from libtile.dialects.cuda_tile.locations import file_line_col
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.ir.locations import set_location
 from libtile.ir.places import walk
+from libtile.support import statistics
 from libtile.support.records import dataclass
+from libtile.transforms import reporting
 
 _MAX_CHAIN = 1024
 _UNKNOWN_FILE = DIFileAttr("<unknown>", "")
+_REMARK = "DebugInfo"
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,8 @@ def synthesize_debug_info_scopes(root: Operation) -> None:
 
 def _synthesize_scope(function: CudaTileOp, unit: DICompileUnitAttr) -> None:
     if _has_scope(function.location):
+        reason = "its location is in one already, and so those of its ops are taken as they are"
+        reporting.missed(function, _REMARK, "Function gets no scope", reason)
         return
     place = file_location(function.location)
     file = unit.file if place is None else _file_of(place)
@@ -75,9 +80,17 @@ def _synthesize_scope(function: CudaTileOp, unit: DICompileUnitAttr) -> None:
     line = place.line.data
     name: str = function.attribute_value("sym_name")
     scope = DISubprogramAttr(file, line, name, name, unit, line)
+    without = 0
     for op in walk(function):
-        at = file_location(op.location) or place
+        at = file_location(op.location)
+        without += at is None
+        at = at or place
         set_location(op, DILocAttr(scope, at.filename.data, at.line.data, at.column.data))
+    reporting.done(function, _REMARK, "Function got a scope of debug information", File=file.file_name, Line=line)
+    statistics.count("scopes made")
+    if without:
+        reason = "they have no position in a file, and get the function's"
+        reporting.missed(function, _REMARK, "Ops get no line of their own", reason, Ops=without)
 
 
 def file_location(location: Attribute) -> FileLineColLoc | None:

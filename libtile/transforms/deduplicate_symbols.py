@@ -19,6 +19,9 @@ from libtile.support.records import dataclass
 from libtile.transforms import reporting
 from libtile.transforms.canonical_values import is_op, replace_op
 
+_REMARK = "Symbols"
+_LEFT = "Global is not made one with another of its content"
+
 
 @dataclass(frozen=True)
 class DeduplicateSymbolsPass(ModulePass):
@@ -40,22 +43,36 @@ def deduplicate_symbols(root: Operation) -> bool:
 def _deduplicate(module: CudaTileOp) -> bool:
     globals_: list[CudaTileOp] = []
     uses: list[CudaTileOp] = []
+    looks_at_addresses = False
     for op in walk(module):
         if is_op(op, "ptr_to_int"):
-            return False
-        if isinstance(op, CudaTileOp) and is_op(op, "global") and _is_mergeable(op):
+            looks_at_addresses = True
+        elif isinstance(op, CudaTileOp) and is_op(op, "global"):
             globals_.append(op)
         elif isinstance(op, CudaTileOp) and is_op(op, "get_global"):
             uses.append(op)
     first: dict[tuple[Attribute | None, ...], CudaTileOp] = {}
+    of_others: dict[tuple[Attribute | None, ...], CudaTileOp] = {}
+    """The first one of a content among those that stay: only remarks are made of it."""
     instead: dict[str, str] = {}
     for op in globals_:
-        kept = first.setdefault((op.properties["value"], op.properties.get("alignment")), op)
+        content, reason = (op.properties["value"], op.properties.get("alignment")), _reason_against(op)
+        if looks_at_addresses:
+            reason = "the module looks at addresses as numbers, and these are different ones"
+        if reason is not None:
+            if (equal := first.get(content) or of_others.get(content)) is not None:
+                reporting.missed(op, _REMARK, _LEFT, reason, Same=equal.attribute_value("sym_name"))
+            of_others.setdefault(content, op)
+            continue
+        kept = first.setdefault(content, op)
         if kept is not op:
             instead[op.attribute_value("sym_name")] = kept.attribute_value("sym_name")
-            reporting.done(op, "Symbols", "Global made one with another", Same=kept.attribute_value("sym_name"))
+            reporting.done(op, _REMARK, "Global made one with another", Same=kept.attribute_value("sym_name"))
             replace_op(op, [])
             statistics.count("globals merged")
+        elif (equal := of_others.get(content)) is not None:
+            reason = f"of the other one: {_reason_against(equal)}"
+            reporting.missed(op, _REMARK, _LEFT, reason, Same=equal.attribute_value("sym_name"))
     for use in uses:
         name = use.properties["name"]
         assert isinstance(name, SymbolRefAttr)  # as declared
@@ -64,5 +81,8 @@ def _deduplicate(module: CudaTileOp) -> bool:
     return bool(instead)
 
 
-def _is_mergeable(op: CudaTileOp) -> bool:
-    return bool(op.attribute_value("constant")) and op.attribute_value("symbol_visibility") == "private"
+def _reason_against(op: CudaTileOp) -> str | None:
+    """Why a global stays what it is, whatever others hold; None where it may become one with another."""
+    if op.attribute_value("symbol_visibility") != "private":
+        return "the host can see it, since it is not private"
+    return None if op.attribute_value("constant") else "it can be written, since it is not constant"

@@ -40,6 +40,8 @@ from libtile.transforms import reporting
 from libtile.transforms.effects import has_no_effects, is_unused
 from libtile.transforms.greedy import functions_in, inner_functions_in
 
+_REMARK = "Constant"
+
 
 @dataclass(frozen=True)
 class SccpPass(ModulePass):
@@ -219,7 +221,7 @@ def _rewrite(op: Operation, found: Constants) -> bool:
     flow = control_flow(op)
     if isinstance(flow, CountedLoop) and _never_runs(op, flow, found):
         starts = {value: op.operands[number] for number, value in flow.entry(op)}
-        reporting.done(op, "Constant", "Loop that never runs is gone")
+        reporting.done(op, _REMARK, "Loop that never runs is gone")
         for result in op.results:
             result.replace_all_uses_with(starts[result])
         op.detach()
@@ -254,7 +256,11 @@ def _elements(value: SSAValue, found: Constants) -> Elements | None:
 def _replace(value: SSAValue, place: Operation, found: Constants) -> bool:
     """Use a constant, made in front of `place`, instead of a value that has one number in all elements."""
     elements = found.of(value)
-    if elements is None or len(elements) != 1 or value.first_use is None:
+    if elements is None or value.first_use is None:
+        return False
+    if len(elements) != 1:
+        reason = "its elements are different constants, and only equal ones are taken"
+        reporting.missed(place, _REMARK, "Value that is the same in all runs is computed", reason)
         return False
     made = constant_op(elements, value.type)
     block = place.parent_block()
@@ -263,7 +269,7 @@ def _replace(value: SSAValue, place: Operation, found: Constants) -> bool:
     for op in made:
         op.location = place.location
         block.insert_op_before(op, place)
-    reporting.done(place, "Constant", "Value is the same on every way")
+    reporting.done(place, _REMARK, "Value is the same on every way")
     value.replace_all_uses_with(made[-1].results[0])
     statistics.count("values that are constants")
     return True

@@ -9,8 +9,10 @@ from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
 from libtile.ir.places import walk
-from libtile.support import statistics
+from libtile.support import remarks, statistics
 from libtile.support.records import dataclass
+from libtile.transforms import reporting
+from libtile.transforms.greedy import functions_in, inner_functions_in
 
 
 @dataclass(frozen=True)
@@ -26,6 +28,10 @@ class StripDebugInfoPass(ModulePass):
 def strip_debug_info(root: Operation) -> bool:
     """Take the locations off `root` and all below it; returns whether there were any."""
     changed = False
+    if remarks.are_collected():
+        for function in (*functions_in(root), *inner_functions_in(root)):
+            if known := sum(1 for op in walk(function) if op.location != UNKNOWN_LOC):
+                reporting.done(function, "DebugInfo", "Function forgets where its ops come from", Ops=known)
     for op in walk(root):
         if op.location != UNKNOWN_LOC:
             op.location = UNKNOWN_LOC

@@ -12,9 +12,12 @@ from xdsl.passes import ModulePass
 
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.ir.places import walk
-from libtile.support import statistics
+from libtile.support import remarks, statistics
 from libtile.support.records import dataclass
+from libtile.transforms import reporting
 from libtile.transforms.canonical_values import is_op
+
+_REMARK = "Symbols"
 
 
 @dataclass(frozen=True)
@@ -29,15 +32,25 @@ class SymbolDcePass(ModulePass):
 
 def eliminate_dead_symbols(root: Operation) -> bool:
     """Erase the unused private globals of every module in `root`; returns whether there were any."""
-    private = [op for op in _globals(root) if op.attribute_value("symbol_visibility") == "private"]
-    if not private:
+    all_of_them = list(_globals(root))
+    hidden = any(op.attribute_value("symbol_visibility") == "private" for op in all_of_them)
+    if not hidden and not (all_of_them and remarks.are_collected()):
         return False
     attributes = (attr for op in walk(root) for attr in (*op.properties.values(), *op.attributes.values()))
     used = {name for attr in attributes for name in _names(attr)}
-    dead: list[Operation] = [op for op in private if op.attribute_value("sym_name") not in used]
-    for op in dead:
-        op.detach()
-        op.erase()
+    unused = [op for op in all_of_them if op.attribute_value("sym_name") not in used]
+    dead: list[Operation] = []
+    for op in unused:
+        name = op.attribute_value("sym_name")
+        if op.attribute_value("symbol_visibility") == "private":
+            reporting.done(op, _REMARK, "Global that nothing uses is gone", Symbol=name)
+            dead.append(op)
+        else:
+            reason = "the host can see it, since it is not private"
+            reporting.missed(op, _REMARK, "Global that nothing in the module uses stays", reason, Symbol=name)
+    for gone in dead:
+        gone.detach()
+        gone.erase()
         statistics.count("globals erased")
     return bool(dead)
 

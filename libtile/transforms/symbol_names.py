@@ -23,8 +23,10 @@ from libtile.dialects.cuda_tile.attributes import DebugAttr, DILocAttr, DISubpro
 from libtile.dialects.cuda_tile.locations import call_site_loc, source_location
 from libtile.ir.locations import set_location
 from libtile.ir.places import walk
+from libtile.support import statistics
 from libtile.support.diagnostics import DiagnosticError, error
 from libtile.support.records import dataclass
+from libtile.transforms import reporting
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,8 @@ def update_symbol_name(symbol: Operation, new_name: str, scope: Operation, updat
         raise DiagnosticError([problem.note(source_location(scope.location), "scope defined here")])
     if update_uses and parent is not None:
         _rename_uses(symbol, new_name, parent)
+    reporting.done(symbol, "DebugInfo", "Symbol got another name", Symbol=_symbol_name(symbol), Name=new_name)
+    statistics.count("symbols renamed")
     symbol.properties["sym_name"] = StringAttr(new_name)
     location: Attribute = symbol.location
     if isinstance(location, DILocAttr) and isinstance(location.scope, DISubprogramAttr):

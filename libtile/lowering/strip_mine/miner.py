@@ -18,7 +18,9 @@ from libtile.lowering.strip_mine.plan import Plan
 from libtile.lowering.strip_mine.slices import captured
 from libtile.lowering.tile_registers import words_of
 from libtile.support import statistics
+from libtile.transforms import reporting
 
+_REMARK = "StripMine"
 _PURE_SOURCES = ("constant", "iota", "broadcast", "reshape", "permute", "assume")
 
 
@@ -72,6 +74,7 @@ class Miner:
             plan = Plan(block, self.is_huge, self.piece_words)
         except Uncut as refusal:
             self.reasons.setdefault(refusal.op, refusal.reason)
+            reporting.missed(refusal.op, _REMARK, "Large tiles are held as a whole", refusal.reason)
             return
         _perform(plan)
 
@@ -83,9 +86,11 @@ def _perform(plan: Plan) -> None:
     units: list[tuple[int, list[Operation]]] = []
     made = []
     for loop in plan.loops:
+        last = max(loop.sinks, key=lambda sink: order[sink.op]).op
+        reporting.done(last, _REMARK, "Large tiles are worked through in pieces", Op=last.name)
         done = PieceLoop(plan, loop, tokens)
         made.append(done)
-        units.append((max(order[sink.op] for sink in loop.sinks), done.ops))
+        units.append((order[last], done.ops))
     statistics.count("loops made", len(made))
     for done in made:
         for old, new in done.results.items():
