@@ -37,10 +37,10 @@ class WatchOptions:
     """What to print, count and write down while passes run.
 
     `print_before` and `print_after` name passes, `*_all` stand for every pass; `print_after_change` prints behind those
-    only that changed something (alone: any pass), `print_after_failure` behind one that failed. With `tree_dir` what is
-    printed goes into files of that folder. `bisect_limit` is the number of optional passes that run (-1: all, and their
-    numbers are printed). `reproducer` is the file that a failure is written to: the module from the start and the whole
-    pipeline, or, with `local_reproducer`, the module before the pass that failed and that pass.
+    only that changed something (alone: any pass), `print_after_failure` only behind one that failed. With `tree_dir`
+    what is printed goes into files of that folder. `bisect_limit` is the number of optional passes that run (-1: all,
+    and their numbers are printed). `reproducer` is the file that a failure is written to: the module from the start and
+    the whole pipeline, or, with `local_reproducer`, the module before the pass that failed and that pass.
     """
 
     print_before: Collection[str] = ()
@@ -124,6 +124,8 @@ class IrPrinter(Instrument):
 
     def after(self, run: PassRun, op: Operation) -> None:
         given = self.options
+        if given.print_after_failure:
+            return  # only behind a pass that failed, whichever are named
         named = given.print_after_all or run.name in given.print_after
         if given.print_after_change:
             if (named or not given.print_after) and self.text_of(op) != self._before:
@@ -150,11 +152,16 @@ class IrPrinter(Instrument):
             raise WatchError(f"cannot write '{path}': {reason(error)}") from None
 
     def _name(self, run: PassRun, op: Operation, when: str) -> str:
-        """`N_PASS.mlir`: the number of the file in its folder, `_before` where it is not what a pass made."""
-        folder = "/".join(_folders(op))
-        number = self._counts.get(folder, 0)
-        self._counts[folder] = number + 1
-        return f"{number}_{run.name}{'_before' if when == 'Before' else ''}.mlir"
+        """`N_M_PASS.mlir`, `_before` where it is not what a pass made.
+
+        As in MLIR the last number counts the files of the op, and those before it say how many there were by then of
+        the ops around it.
+        """
+        folders = _folders(op)
+        folder = "/".join(folders)
+        self._counts[folder] = self._counts.get(folder, -1) + 1
+        numbers = [self._counts.setdefault("/".join(folders[:n]), 0) for n in range(1, len(folders) + 1)]
+        return f"{'_'.join(map(str, numbers))}_{run.name}{'_before' if when == 'Before' else ''}.mlir"
 
 
 def _within(op: Operation) -> str:

@@ -175,3 +175,38 @@ def test_a_failure_leaves_a_reproducer_that_runs(
     assert "it does not work" in err and "IR Dump After canonicalize Failed" in err
     assert typed("opt", "--run-reproducer", "r.mlir", line=()) != 0
     assert "it does not work" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("tool", PASSES)
+def test_only_failures_are_printed_where_only_failures_are_asked_for(
+    tool: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert typed(tool, "--mlir-print-ir-after-all", "--mlir-print-ir-after-failure") == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_passes_of_the_command_line_run_behind_those_of_a_reproducer(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record = '{-#\n external_resources: {\n mlir_reproducer: {\n pipeline: "builtin.module(cse)"\n }\n }\n#-}\n'
+    (folder / "r.mlir").write_text(TEXT + record)
+    assert typed("opt", "--run-reproducer", "r.mlir", "--dce", "--dump-pass-pipeline", line=()) == 0
+    assert "builtin.module(cse,dce)" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("tool", ["opt", "translate"])
+def test_a_line_that_nearly_splits_has_a_warning(tool: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    line = {"opt": ("near.mlir",), "translate": ("near.mlir", "-test-cudatile-roundtrip")}[tool]
+    for mark, said in (("// ---- \n", "near.mlir:1:1: warning: near miss with file split marker"), ("// --\n", "")):
+        (folder / "near.mlir").write_text(mark + TEXT)
+        assert typed(tool, "--split-input-file", line=line) == 0
+        err = capsys.readouterr().err
+        assert err.startswith(said) and bool(err) == bool(said)
+    (folder / "near.mlir").write_text("// ----\n" + TEXT)
+    assert typed(tool, "--split-input-file", "--error-diagnostics-only", line=line) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_functions_for_tests_make_the_round_trip_as_well(folder: Path) -> None:
+    (folder / "f.mlir").write_text("cuda_tile.module @m {\n testing$func @f(%x: tile<i32>) {\n return\n }\n}\n")
+    assert typed("opt", "--verify-roundtrip", "f.mlir", line=()) == 0

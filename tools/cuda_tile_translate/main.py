@@ -266,7 +266,7 @@ def command(
     data = cli.read_input(input_)
     parts: list[Any] = [cli.decode_text(data)] if is_text else [data]
     if is_text:
-        parts = options.context.parts(parts[0])
+        parts = options.context.parts(parts[0], input_)
     if verify_diagnostics is not None:
         _check_diagnostics(options, parts, verify_diagnostics == "only-expected")
         return

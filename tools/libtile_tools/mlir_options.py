@@ -117,6 +117,10 @@ def say_pipeline(items: Sequence[Item]) -> None:
     cli.say(f"Pass Manager with {len(inner)} passes:\n{pipeline_text([Nest(MODULE, inner)])}")
 
 
+_MAY_LACK = 2
+"""Characters that a line may lack of the mark between parts, and still look like one."""
+
+
 @dataclass(frozen=True)
 class Context:
     """What is asked for. `split_marker` is None where the input is one part."""
@@ -126,9 +130,25 @@ class Context:
     error_diagnostics_only: bool = False
     elide_above: int | None = None
 
-    def parts(self, text: str) -> list[str]:
-        """The parts of a text that are processed one by one."""
-        return [text] if self.split_marker is None else cli.split_input(text, self.split_marker)
+    def parts(self, text: str, name: str) -> list[str]:
+        """The parts of the text of an input that are processed one by one.
+
+        A line that only looks like the mark, as it ends early, splits nothing, and has a warning as in MLIR.
+        """
+        if self.split_marker is None:
+            return [text]
+        nearly = self.split_marker[:-_MAY_LACK]
+        if nearly and nearly in text:
+            from libtile.support.diagnostics import SourceLocation, warning
+
+            lines = text.split("\n")
+            missed = [n for n, line in enumerate(lines, 1) if line.startswith(nearly) and not self._is_mark(line)]
+            said = "near miss with file split marker"
+            self.report([warning(SourceLocation(name, line, 1), said) for line in missed], lines)
+        return cli.split_input(text, self.split_marker)
+
+    def _is_mark(self, line: str) -> bool:
+        return self.split_marker is not None and line.startswith(self.split_marker)
 
     def joined(self, texts: Sequence[str]) -> str:
         """The texts of all parts as one."""

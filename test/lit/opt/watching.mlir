@@ -4,7 +4,7 @@
 // RUN: cuda-tile-opt %s -p 'any(any(any(cse)))' --print-ir-before-all -o /dev/null 2>&1 | FileCheck %s --check-prefix=NESTED
 // RUN: rm -rf %t.tree && cuda-tile-opt %s --cse -p 'any(any(any(dce)))' --print-ir-after-all --mlir-print-ir-tree-dir=%t.tree -o /dev/null
 // RUN: FileCheck %s --check-prefix=CSE < %t.tree/builtin_module_no-symbol-name/0_cse.mlir
-// RUN: FileCheck %s --check-prefix=DCE < %t.tree/builtin_module_no-symbol-name/cuda_tile_module_m/cuda_tile_entry_k/0_dce.mlir
+// RUN: FileCheck %s --check-prefix=DCE < %t.tree/builtin_module_no-symbol-name/cuda_tile_module_m/cuda_tile_entry_k/0_0_0_dce.mlir
 // RUN: cuda-tile-opt %s --cse --canonicalize --mlir-pass-statistics -o /dev/null 2>&1 | FileCheck %s --check-prefix=STATISTICS
 // RUN: cuda-tile-opt %s --canonicalize --cse --dce --opt-bisect-limit=1 2> %t.err | FileCheck %s --check-prefix=BISECTED
 // RUN: FileCheck %s --check-prefix=BISECT < %t.err
