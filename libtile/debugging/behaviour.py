@@ -2,8 +2,10 @@
 """Whether two modules do the same, as far as runs of the interpreter on random arguments tell.
 
 Both run on copies of the same arguments (`arguments`), over the same grids. Arguments on which the first one faults are
-no test: others are drawn. In every second run zeros with a sign, infinities and NaNs are among the floats. The same is:
-the same bytes in every array, but for the bits of NaNs, and the same lines printed, in any order.
+no test: others are drawn; but where it stops at an assertion, the other one has to stop at one as well. In every
+second run zeros with a sign, infinities and NaNs are among the floats, and in every third one pointers to elements of
+one type point to the same memory, if tokens order all that the first one does there. The same is: the same bytes in
+every array and in the module's variables, but for the bits of NaNs, and the same lines printed, in any order.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from libtile.debugging.arguments import random_arguments
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.interpreter.entries import Entry, entries, find_entry
 from libtile.interpreter.faults import FaultKind, InterpreterFault
-from libtile.interpreter.formats import Element, from_bits
+from libtile.interpreter.formats import Element, element, from_bits
 from libtile.interpreter.launch import run as interpret
 from libtile.support.errors import LibtileError
 from libtile.support.files import Bytes, Path
@@ -37,6 +39,17 @@ MOST_OPS = 300_000
 
 TRIES = 12
 """Sets of arguments tried for each one that is wanted."""
+
+
+SHARED = "where pointers to elements of one type point to the same memory"
+
+
+@dataclass(frozen=True)
+class _Drawing:
+    """What is special about the arguments of a run."""
+
+    special: bool
+    shared: bool
 
 
 class TooLongError(LibtileError):
@@ -64,10 +77,16 @@ class Behaviour:
     difference: str | None = None
 
 
+TRIES_SHARED = 2
+"""Of those, how many have memory that pointers share, where it is to be tried: many programs race there."""
+
+
 @dataclass
 class _Outcome:
     arguments: list[Any]
     lines: list[str]
+    contents: dict[str, np.ndarray]
+    """The bytes of the variables that both modules have."""
 
 
 @checked
@@ -103,8 +122,8 @@ def compare_runs(
         for number in range(runs):
             rng = np.random.default_rng([seed, number])
             grids = GRIDS if grid is None else (grid,)
-            special = number % 2 == 1
-            difference = _compare(ours, theirs, entry, rng, [*grids[number % len(grids) :], *grids], check, special)
+            drawing = _Drawing(special=number % 2 == 1, shared=number % 3 == 2)
+            difference = _compare(ours, theirs, entry, rng, [*grids[number % len(grids) :], *grids], check, drawing)
             compared += 1
             if difference is not None:
                 name = entry.name
@@ -132,7 +151,7 @@ def _compare(
     rng: np.random.Generator,
     grids: Sequence[int | Sequence[int]],
     check: str,
-    special: bool,
+    drawing: _Drawing,
 ) -> str | None:
     """What differs between runs on the first arguments on which the first module runs to its end."""
     name, op = entry.name, entry.op
@@ -144,20 +163,49 @@ def _compare(
         for elements in ELEMENTS:
             rng.bit_generator.state = state  # the same scalars for arrays of every size
             # Where no such arguments do, others may.
-            arguments = random_arguments(op, rng, elements, special and number < TRIES // 2)
+            arguments = random_arguments(op, rng, elements, drawing.special and number < TRIES // 2)
+            shares = drawing.shared and number < TRIES_SHARED and _share(entry, arguments)
             grid = grids[number % len(grids)]
             given = _copy(arguments)
             try:
-                want = _run(ours, name, grid, arguments, check)
+                want = _run(ours, name, grid, arguments, f"{check},race" if shares else check)
             except LibtileError as fault:
                 last = str(fault)
-                if isinstance(fault, InterpreterFault) and fault.kind is FaultKind.OUT_OF_BOUNDS:
+                if _is(fault, FaultKind.ASSERTION) and not _stops_as_well(theirs, name, grid, given, check):
+                    return f"only the first one ends with: {last}"
+                if _is(fault, FaultKind.OUT_OF_BOUNDS):
                     continue
                 break
-            return _difference(want, theirs, entry, grid, given, check)
+            found = _difference(want, theirs, entry, grid, given, check)
+            return f"{found} ({SHARED})" if found is not None and shares else found
     raise LibtileError(
         f"no arguments were found on which @{name} runs to its end; the last of {TRIES} ended with: {last}"
     )
+
+
+def _share(entry: Entry, arguments: list[Any]) -> bool:
+    """Let pointers to elements of one type point to the same memory; whether there are such."""
+    first: dict[str, np.ndarray] = {}
+    shares = False
+    for position, argument in enumerate(arguments):
+        pointee = entry.parameters[position].pointee
+        if pointee is not None and isinstance(argument, np.ndarray):
+            arguments[position] = first.setdefault(pointee.name, argument)
+            shares |= arguments[position] is not argument
+    return shares
+
+
+def _is(fault: LibtileError, kind: FaultKind) -> bool:
+    return isinstance(fault, InterpreterFault) and fault.kind is kind
+
+
+def _stops_as_well(module: Operation, name: str, grid: int | Sequence[int], arguments: list[Any], check: str) -> bool:
+    """Whether an assertion stops a run."""
+    try:
+        _run(module, name, grid, arguments, check)
+    except LibtileError as fault:
+        return _is(fault, FaultKind.ASSERTION) or isinstance(fault, TooLongError)
+    return False
 
 
 def _difference(
@@ -171,14 +219,35 @@ def _difference(
         if not isinstance(one, np.ndarray):
             continue
         kind = entry.parameters[position].pointee
-        different = (one != other) & ~(_is_nan(one, kind) & _is_nan(other, kind))
-        if different.any():
-            index = int(np.flatnonzero(different)[0])
+        if (index := _first_difference(one, other, kind)) is not None:
             return f"element {index} of parameter {position} is {one[index]:#x} and {other[index]:#x} (bits)"
+    kinds = _variables(entry)
+    for name in kinds.keys() & want.contents.keys() & got.contents.keys():
+        mine, its = (_elements(side.contents[name], kinds[name]) for side in (want, got))
+        if mine.shape == its.shape and (index := _first_difference(mine, its, kinds[name])) is not None:
+            return f"element {index} of variable @{name} differs"
     if want.lines != got.lines:
         extra = [line for line in want.lines if line not in got.lines] or [x for x in got.lines if x not in want.lines]
         return f"only one of them prints {extra[0] if extra else 'some line so often'!r}"
     return None
+
+
+def _first_difference(one: np.ndarray, other: np.ndarray, kind: Element | None) -> int | None:
+    """The first element whose bits differ, and that is not a NaN on both sides."""
+    different = (one != other) & ~(_is_nan(one, kind) & _is_nan(other, kind))
+    return int(np.flatnonzero(different)[0]) if different.any() else None
+
+
+def _variables(entry: Entry) -> dict[str, Element]:
+    """The element types of the variables beside a kernel that can be written."""
+    around = entry.op.parent_block()
+    found = [op for op in around.ops if isinstance(op, CudaTileOp) and op.spec.name == "global"] if around else []
+    return {op.attribute_value("sym_name"): element(op.attribute_value("value").type) for op in found}
+
+
+def _elements(memory: np.ndarray, kind: Element) -> np.ndarray:
+    """The bit patterns in bytes of memory; the bytes themselves where several elements share one."""
+    return memory.view(kind.unsigned_dtype) if kind.width >= 8 else memory
 
 
 def _is_nan(bits: np.ndarray, kind: Element | None) -> np.ndarray:
@@ -189,9 +258,12 @@ def _is_nan(bits: np.ndarray, kind: Element | None) -> np.ndarray:
 
 
 def _copy(arguments: list[Any]) -> list[Any]:
-    return [argument.copy() if isinstance(argument, np.ndarray) else argument for argument in arguments]
+    """The same arguments in other memory; arrays that are one stay one."""
+    copies = {id(argument): argument.copy() for argument in arguments if isinstance(argument, np.ndarray)}
+    return [copies.get(id(argument), argument) for argument in arguments]
 
 
 def _run(module: Operation, name: str, grid: int | Sequence[int], arguments: list[Any], check: str) -> _Outcome:
-    done = interpret(module, name, grid, arguments, check=check, trace=at_most(MOST_OPS))
-    return _Outcome(arguments, sorted(done.output.splitlines()))
+    contents: dict[str, np.ndarray] = {}
+    done = interpret(module, name, grid, arguments, check=check, trace=at_most(MOST_OPS), contents=contents)
+    return _Outcome(arguments, sorted(done.output.splitlines()), contents)

@@ -171,8 +171,11 @@ def _variable(op: Operation) -> tuple[str, DenseElementsAttr, int, bool]:
     return name.data, value, step, "constant" in op.properties
 
 
-def map_globals(entry: Entry, memory: Memory) -> dict[str, int]:
-    """Allocate the globals of the entry's module, with their initial values; the address of each by name."""
+def map_globals(entry: Entry, memory: Memory, contents: dict[str, np.ndarray] | None = None) -> dict[str, int]:
+    """Allocate the globals of the entry's module, with their initial values; the address of each by name.
+
+    `contents` takes the bytes of those that can be written, as the kernel leaves them.
+    """
     module = entry.op.parent_op()
     addresses: dict[str, int] = {}
     if module is None:
@@ -182,6 +185,8 @@ def map_globals(entry: Entry, memory: Memory) -> dict[str, int]:
             continue
         name, dense, step, constant = _variable(op)
         data = _initial(dense, name)
+        if contents is not None and not constant:
+            contents[name] = data
         addresses[name] = memory.allocate(data, f"global @{name}", alignment=max(step, 1), read_only=constant).base
     return addresses
 
@@ -200,6 +205,7 @@ def run(
     processes: int | None = None,
     max_steps: int | None = None,
     start: Callable[[Memory, str, BlockId, Sequence[Any]], None] | None = None,
+    contents: dict[str, np.ndarray] | None = None,
 ) -> RunResult:
     """Execute an entry over a grid, or a host function once; arrays in `args` are modified in place.
 
@@ -207,8 +213,8 @@ def run(
     called after each op with (tile block, op, results), `progress` with (blocks done, blocks in all), `out` takes what
     the kernel prints. The blocks run in so many `processes` (None: one for each processor, if they cannot depend on
     each other and it saves time). `max_steps` is the most ops that a tile block may run. `start` runs the kernels that
-    a host function launches, in place of the interpreter. Raises LaunchError or CheckError before running,
-    InterpreterFault while running.
+    a host function launches, in place of the interpreter; `contents` takes the bytes of the module's variables by
+    name, as the kernel leaves them. Raises LaunchError or CheckError before running, InterpreterFault while running.
     """
     entry = find_entry(module, kernel)
     inner = entry.op.name == INNER_FUNCTION
@@ -219,7 +225,7 @@ def run(
     memory = Memory()
     try:
         values = prepare(entry, args, memory)
-        addresses = map_globals(entry, memory)
+        addresses = map_globals(entry, memory, contents)
     except Fault as fault:
         raise LaunchError(fault.message) from None
     if inner:

@@ -126,3 +126,57 @@ def test_floats_that_are_no_common_numbers_are_among_the_arguments(one, other):
 def test_the_bits_of_a_nan_are_no_difference():
     other = floats("addf %x, %zero ").replace(b"addf %x, %zero", b"addf %zero, %x")
     assert compare_runs(floats("addf %x, %zero "), other, runs=4).difference is None
+
+
+POINTERS = "%p: tile<ptr<i32>>, %q: tile<ptr<i32>>"
+LOAD_Q = "%x, %t = load_ptr_tko weak %q {token}: tile<ptr<i32>> -> tile<i32>, token\n"
+STORE_P = "%u = store_ptr_tko weak %p, %one {token}: tile<ptr<i32>>, tile<i32> -> token\n"
+SUM = "%y = addi %x, %one : tile<i32>\n%v = store_ptr_tko weak %q, %y token={} : tile<ptr<i32>>, tile<i32> -> token\n"
+ONE = "%one = constant <i32: 1> : tile<i32>\n"
+
+
+def test_an_order_that_only_shared_memory_shows_is_a_difference():
+    store_first = ONE + STORE_P.format(token="") + LOAD_Q.format(token="token=%u ") + SUM.format("%t")
+    load_first = ONE + LOAD_Q.format(token="") + STORE_P.format(token="token=%t ") + SUM.format("%u")
+    one, other = kernel(store_first, POINTERS), kernel(load_first, POINTERS)
+    assert compare_runs(one, other, runs=2).difference is None  # in memory of their own
+    difference = compare_runs(one, other).difference
+    assert difference is not None and "where pointers to elements of one type point to the same memory" in difference
+    assert compare_runs(one, one).difference is None
+
+
+def test_accesses_that_no_token_orders_get_memory_of_their_own():
+    store_first = ONE + STORE_P.format(token="") + LOAD_Q.format(token="") + SUM.format("%t")
+    load_first = ONE + LOAD_Q.format(token="") + STORE_P.format(token="") + SUM.format("%t")
+    assert compare_runs(kernel(store_first, POINTERS), kernel(load_first, POINTERS), runs=6).difference is None
+
+
+@pytest.mark.parametrize(
+    ("type_", "one", "other", "differs"),
+    [
+        ("i32", "1", "2", True), ("i8", "1", "1", False), ("f32", "0.0", "-0.0", True),
+        ("f32", "0x7FC00000", "0xFFC00001", False),
+    ],
+)  # fmt: skip
+def test_what_is_left_in_variables_is_compared(type_, one, other, differs):
+    texts = [
+        kernel(
+            f"%w = constant <{type_}: {number}> : tile<{type_}>\n%a = get_global @g : tile<ptr<{type_}>>\n"
+            f"%t = store_ptr_tko weak %a, %w : tile<ptr<{type_}>>, tile<{type_}> -> token"
+        ).replace(b"@m {", f"@m {{ global @g <{type_}: [5.0, 6.0]> : tile<2x{type_}>".encode())
+        for number in (one, other)
+    ]
+    texts = [text.replace(b"[5.0, 6.0]", b"[5, 6]") if type_[0] == "i" else text for text in texts]
+    difference = compare_runs(*texts).difference
+    assert (difference is not None and "element 0 of variable @g differs" in difference) == differs
+
+
+def test_an_assertion_that_only_the_first_one_has_is_a_difference():
+    asserted = (
+        "%four = constant <i32: 4> : tile<i32>\n%c = cmpi less_than %n, %four, signed : tile<i32> -> tile<i1>\n"
+        'assert %c, "small" : tile<i1>\n' + STORE
+    )
+    dropped = asserted.replace('assert %c, "small" : tile<i1>\n', "")
+    assert compare_runs(kernel(asserted), kernel(asserted), runs=6).difference is None
+    difference = compare_runs(kernel(asserted), kernel(dropped), runs=6).difference
+    assert difference is not None and "only the first one ends with" in difference
