@@ -112,7 +112,12 @@ class Slices:
 
     def erase(self) -> None:
         """Drop the product, whose result nobody uses any more, and what brought its operands from loads."""
+        copies = [v.owner for v in (self.product.a, self.product.b) if _buffer_of(v) is not None]
         erase(self.product)
+        for copy in copies:
+            assert isinstance(copy, CopyOp)
+            if copy.results[0].first_use is None:
+                erase(copy)
         for path in self.paths:
             for op in path or ():
                 if op.results[0].first_use is None:
@@ -137,6 +142,8 @@ class Slices:
         shape, layout, dim = self._cut(value, side)
         if path is None:
             type_ = _tile(value, shape, layout)
+            if (buffer := _buffer_of(value)) is not None:
+                return at.value(CopyOp.make(buffer, results=[type_], offsets=_corner(len(shape), dim, first)))
             return at.value(ExtractSliceOp.make(value, (), results=[type_], offsets=_corner(len(shape), dim, first)))
         remade, types = [op for op in path if self._is_remade(op)], []
         given = value
@@ -180,6 +187,12 @@ def slices_of(
         if not parts.are_told_apart(layout, parts.part_bits(layout, shape)):
             return None
     return found
+
+
+def _buffer_of(value: SSAValue) -> SSAValue | None:
+    """The buffer of which an operand is a copy, as it is read from it; None for another one."""
+    op = value.owner
+    return op.source if isinstance(op, CopyOp) and op.result is not None and op.offsets is None else None
 
 
 def loaded_operands(product: Operation, loaded: Sequence[SSAValue]) -> list[SSAValue]:

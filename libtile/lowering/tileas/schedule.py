@@ -10,7 +10,8 @@ decision is written down as attributes, and the IR stays as it was:
     atom            on such a load by pointers: the asynchronous copies that will do it; not_wide if they are narrow
     not_pipelined   on a load that goes into a product but does not run ahead: why
 
-`tileas-materialize-schedule` makes a pipeline of it.
+`tileas-materialize-schedule` makes a pipeline of it. Operands that no turn changes go to shared memory already, where
+registers are short (`held_operands`).
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ from libtile.lowering.discardable import NOT_WIDE
 from libtile.lowering.tileas.access_reasons import pointer_reason
 from libtile.lowering.tileas.ahead import computed_ahead, is_inside
 from libtile.lowering.tileas.cleanup import LOOPS, is_pure
+from libtile.lowering.tileas.held_operands import operands_to_hold
 from libtile.lowering.tileas.shared_memory import Exchanges, block_bytes, tile_bytes
 from libtile.lowering.to_tileas.accesses import access, element_bytes, pointer_vector
 from libtile.lowering.to_tileas.demands import source_layout
@@ -67,6 +69,8 @@ ACCUMULATOR = 2
 """The number of the operand of a product that is added to."""
 ENOUGH_STAGES = 3
 """Stages that are worth more than exchanges in few large pieces."""
+FEW_STAGES = 2
+"""Stages that hide latency, beside which operands are kept in shared memory."""
 COUNTER_BITS = 8
 """Of the least counter by which iterations that are ahead are counted."""
 MIN_ROW_BYTES = 16
@@ -127,6 +131,7 @@ class _Scheduler:
         inside = self.inside.get(loop, 0)
         each = sum(tile_bytes(_tile_type(load)) for load in chosen)
         wanted = max(stages_wanted(load, self.stages) for load in chosen)
+        inside += self._hold(loop, inside, each, wanted, chosen)
         free = self._free(inside, each, wanted, chosen)
         stages = min(wanted, free // each)
         # One stage hides no latency, but holds what would take registers on its way to a product.
@@ -147,6 +152,19 @@ class _Scheduler:
             if isinstance(load, LoadOp):
                 _copied_by_pointers(load)
         self._copied.update(chosen)
+
+    def _hold(self, loop: Operation, inside: int, each: int, wanted: int, chosen: Sequence[Load]) -> int:
+        """Keep operands that no turn changes in shared memory, if there are too few registers for them and there is
+        room beside a few stages; the bytes that they take."""
+        spec = self.function.kernel_spec
+        assert isinstance(loop, scf.ForOp) and spec is not None
+        found = operands_to_hold(loop, spec, self.gpu, [load.value for load in chosen])
+        size = sum(held.bytes for held in found)
+        if self._free(inside + size, each, wanted, chosen) < min(wanted, FEW_STAGES) * each:
+            return 0
+        for held in found:
+            held.hold(loop, self.gpu)
+        return size
 
     def _free(self, inside: int, each: int, wanted: int, chosen: Sequence[Load]) -> int:
         """Shared memory for a loop's stages of `each` bytes, around `inside` bytes of its inner loops' pipelines: all
