@@ -167,6 +167,138 @@ LOOPED = f"""
 """
 """An agent that has agents in each turn of its loop."""
 
+COUNTS = """
+  %0 = arith.constant 0 : index
+  %1 = arith.constant 1 : index
+  %3 = arith.constant 3 : index
+"""
+BESIDE = f"""{COUNTS}
+  scf.for %i = %0 to %3 step %1 {{
+    %x = nv_tileaa.load %pb : {POINTERS} -> {TILE}
+    %y = nv_tileaa.addf %x, %x : {TILE}, {TILE} -> {TILE}
+    nv_tileaa.execute {{agent_warps = [4, 8]}} ({{
+      %u = nv_tileaa.load %pa : {POINTERS} -> {TILE}
+      %v = nv_tileaa.addf %u, %y : {TILE}, {TILE} -> {TILE}
+      nv_tileaa.store %pa, %v : {POINTERS}, {TILE}
+      nv_tileaa.yield
+    }}, {{
+      nv_tileaa.yield
+    }})
+    %w = nv_tileaa.load %pa : {POINTERS} -> {TILE}
+    nv_tileaa.store %pb, %w : {POINTERS}, {TILE}
+  }}
+"""
+"""What one agent loads in front of the others is what these use; what they store it stores elsewhere behind them."""
+
+
+def beside(a: np.ndarray) -> np.ndarray:
+    a, b = a.copy(), np.zeros_like(a)
+    for _ in range(3):
+        a += 2 * b
+        b[:] = a
+    return b
+
+
+GIVING = f"""{COUNTS}
+  %ones = nv_tileaa.constant {{value = dense<1.0> : !cuda_tile.tile<64xf32>}} : {TILE}
+  %sum = scf.for %i = %0 to %3 step %1 iter_args(%s = %ones) -> (tensor<64xf32>) {{
+    %u:2 = nv_tileaa.execute {{agent_warps = [4, 8]}} ({{
+      %x = nv_tileaa.load %pa : {POINTERS} -> {TILE}
+      %y = nv_tileaa.addf %x, %s : {TILE}, {TILE} -> {TILE}
+      nv_tileaa.yield %y : {TILE}
+    }}, {{
+      %twice = nv_tileaa.addf %s, %s : {TILE}, {TILE} -> {TILE}
+      nv_tileaa.yield %twice : {TILE}
+    }}) : {TILE}, {TILE}
+    %z = nv_tileaa.addf %u#0, %u#1 : {TILE}, {TILE} -> {TILE}
+    scf.yield %z : tensor<64xf32>
+  }}
+  nv_tileaa.store %pb, %sum : {POINTERS}, {TILE}
+"""
+"""Each turn gives all agents what it carries, and the next one what they give."""
+
+CHOSEN = f"""{COUNTS}
+  %ones = nv_tileaa.constant {{value = dense<1.0> : !cuda_tile.tile<64xf32>}} : {TILE}
+  %sum = scf.for %i = %0 to %3 step %1 iter_args(%s = %ones) -> (tensor<64xf32>) {{
+    %is_first = arith.cmpi eq, %i, %1 : index
+    %z = scf.if %is_first -> (tensor<64xf32>) {{
+      %v = nv_tileaa.execute {{agent_warps = [4, 8]}} ({{
+        %x = nv_tileaa.load %pa : {POINTERS} -> {TILE}
+        %y = nv_tileaa.addf %x, %s : {TILE}, {TILE} -> {TILE}
+        nv_tileaa.yield %y : {TILE}
+      }}, {{
+        nv_tileaa.yield
+      }}) : {TILE}
+      scf.yield %v : tensor<64xf32>
+    }} else {{
+      %old = nv_tileaa.load %pb : {POINTERS} -> {TILE}
+      %y = nv_tileaa.addf %old, %s : {TILE}, {TILE} -> {TILE}
+      nv_tileaa.store %pb, %y : {POINTERS}, {TILE}
+      scf.yield %y : tensor<64xf32>
+    }}
+    scf.yield %z : tensor<64xf32>
+  }}
+  nv_tileaa.store %pb, %sum : {POINTERS}, {TILE}
+"""
+"""Agents in one arm of a branch, which gives what they do; the other arm is one agent's."""
+
+
+def chosen(a: np.ndarray) -> np.ndarray:
+    s, b = np.ones_like(a), np.zeros_like(a)
+    for i in range(3):
+        s = a + s if i == 1 else b + s
+        b = b if i == 1 else s
+    return s
+
+
+AGENTS_BESIDE = f"""
+  nv_tileaa.execute {{agent_warps = [1, 4]}} ({{
+    nv_tileaa.yield
+  }}, {{
+    %sevens = nv_tileaa.constant {{value = dense<7.0> : !cuda_tile.tile<64xf32>}} : {TILE}
+    nv_tileaa.store %pb, %sevens : {POINTERS}, {TILE}
+    %t = nv_tileaa.create_mem_token : !nv_tileaa.mem_token
+    %x, %u = nv_tileaa.load %pa, %t : {POINTERS}, !nv_tileaa.mem_token -> {TILE}, !nv_tileaa.mem_token
+    nv_tileaa.execute {{agent_warps = [4, 4]}} ({{
+      nv_tileaa.yield
+    }}, {{
+      %old, %v = nv_tileaa.load %pb, %u : {POINTERS}, !nv_tileaa.mem_token -> {TILE}, !nv_tileaa.mem_token
+      %y = nv_tileaa.addf %old, %x : {TILE}, {TILE} -> {TILE}
+      nv_tileaa.store %pb, %y : {POINTERS}, {TILE}
+      nv_tileaa.yield
+    }})
+    nv_tileaa.yield
+  }})
+"""
+"""What an agent stores before it has agents they find, also one that does not do it itself."""
+
+QUEUE_IN_A_LOOP = f"""{COUNTS}
+  scf.for %i = %0 to %3 step %1 {{
+    %q = nv_tileaa.create_queue {{depth = 2}} : {QUEUE}
+    nv_tileaa.execute {{agent_warps = [4, 4]}} ({{
+      scf.for %j = %0 to %3 step %1 {{
+        nv_tileaa.queue.put %q ({{
+          %x = nv_tileaa.load %pa : {POINTERS} -> {TILE}
+          nv_tileaa.queue.yield %x : {TILE}
+        }}) : {QUEUE}
+      }}
+      nv_tileaa.yield
+    }}, {{
+      scf.for %j = %0 to %3 step %1 {{
+        nv_tileaa.queue.get %q ({{
+        ^bb0(%z: tensor<64xf32>):
+          %old = nv_tileaa.load %pb : {POINTERS} -> {TILE}
+          %sum = nv_tileaa.addf %old, %z : {TILE}, {TILE} -> {TILE}
+          nv_tileaa.store %pb, %sum : {POINTERS}, {TILE}
+          nv_tileaa.queue.yield
+        }}) : {QUEUE}
+      }}
+      nv_tileaa.yield
+    }})
+  }}
+"""
+"""A queue of each turn's own."""
+
 CASES = {
     "behind": (BEHIND, lambda a: 2 * a),
     "results": (RESULTS, lambda a: 4 * a + 10),
@@ -174,6 +306,11 @@ CASES = {
     "pointers": (HANDED, lambda a: a),
     "agents of agents": (NESTED, lambda a: 2 * a + 2),
     "agents in an agent's loop": (LOOPED, lambda a: 8 * a),
+    "effects beside agents in a loop": (BESIDE, beside),
+    "results in a loop": (GIVING, lambda a: 3 * (3 * (3 + a) + a) + a),
+    "agents in one arm": (CHOSEN, chosen),
+    "effects beside agents of an agent": (AGENTS_BESIDE, lambda a: a + 7),
+    "a queue of each turn": (QUEUE_IN_A_LOOP, lambda a: 9 * a),
 }
 BACKENDS: dict[str, dict[str, Any]] = {
     "interpreter": {"backend": "interpreter"},
@@ -194,5 +331,20 @@ def test_one_agent_goes_on_with_what_all_have_made(name: str, backend: str) -> N
         module = Module(module.op)
         libtile.verify(module)
     given, result = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
+    wanted = expected(given.copy())
     libtile.run(module, args=[given, result], **BACKENDS[backend])
-    assert np.array_equal(result, expected(given))
+    assert np.array_equal(result, wanted)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("gpu_name", ["sm_80", "sm_90", "sm_100", "sm_120"])
+@pytest.mark.parametrize("name", CASES)
+def test_agents_end_well_in_every_schedule(name: str, gpu_name: str) -> None:
+    text, expected = CASES[name]
+    module = libtile.parse(KERNEL.replace("BODY", text), filename="k.mlir")
+    for seed in range(20):
+        given, result = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
+        wanted = expected(given.copy())
+        options: dict[str, Any] = {"backend": "simulator", "gpu_name": gpu_name, "check": "full", "block_order": seed}
+        libtile.run(module, args=[given, result], **options)
+        assert np.array_equal(result, wanted)

@@ -82,12 +82,6 @@ REFUSED = {
         ),
         "hands on one queue where another path hands on another one",
     ),
-    "an effect beside agents": (
-        IN_LOOPS.replace(
-            "    scf.if %skipped", '    nv_tileaa.print %i {format = "%d"} : index\n    scf.if %skipped', 1
-        ),
-        "runs agents within a 'scf.for' op beside a 'nv_tileaa.print' op, which each of them would do",
-    ),
     "two agents get as one consumer": (
         KERNELS["two-producers"].text.replace("queue.put %q ({", "queue.get %q ({", 1), "expects region arguments"
     ),

@@ -39,7 +39,7 @@ nv_tileaa.func @in_a_loop(%x: tile<64xf32>, %n: index) {
   %0 = arith.constant 0 : index
   %1 = arith.constant 1 : index
   scf.for %i = %0 to %n step %1 {
-    // expected-error @+1 {{'nv_tileaa.create_queue' op makes a queue within another op, and pipelines are made by the function}}
+    // expected-error @+1 {{'nv_tileaa.create_queue' op makes a queue in each turn of a loop, where not as much is certain to be got from it as is put}}
     %q = nv_tileaa.create_queue {depth = 2} : !q
     nv_tileaa.queue.put %q ({
       nv_tileaa.queue.yield %x : tile<64xf32>
@@ -113,35 +113,6 @@ nv_tileaa.func @an_agent_and_the_function_get(%x: tile<64xf32>) {
 
 // -----
 
-nv_tileaa.func @beside_agents(%n: index) {
-  %0 = arith.constant 0 : index
-  %1 = arith.constant 1 : index
-  scf.for %i = %0 to %n step %1 {
-    nv_tileaa.print %i {format = "%d"} : index
-    // expected-error @+1 {{'nv_tileaa.execute' op runs agents within a 'scf.for' op beside a 'nv_tileaa.print' op, which each of them would do}}
-    nv_tileaa.execute {agent_warps = [1]} ({
-      nv_tileaa.yield
-    })
-  }
-  nv_tileaa.return
-}
-
-// -----
-
-nv_tileaa.func @results_in_a_loop(%x: tile<64xf32>, %n: index) {
-  %0 = arith.constant 0 : index
-  %1 = arith.constant 1 : index
-  scf.for %i = %0 to %n step %1 {
-    // expected-error @+1 {{'nv_tileaa.execute' op has results, which agents within another op hand on by queues only}}
-    %r = nv_tileaa.execute {agent_warps = [1]} ({
-      nv_tileaa.yield %x : tile<64xf32>
-    }) : tile<64xf32>
-  }
-  nv_tileaa.return
-}
-
-// -----
-
 nv_tileaa.func @agents_of_agents() {
   nv_tileaa.execute {agent_warps = [4]} ({
     // expected-error @+1 {{'nv_tileaa.execute' op runs agents within an agent, and not all of them have 'agent_warps'}}
@@ -157,16 +128,50 @@ nv_tileaa.func @agents_of_agents() {
 
 // -----
 
-nv_tileaa.func @beside_agents_of_an_agent(%i: index) {
-  nv_tileaa.execute {agent_warps = [4]} ({
-    nv_tileaa.print %i {format = "%d"} : index
-    // expected-error @+1 {{'nv_tileaa.execute' op runs agents within a 'nv_tileaa.execute' op beside a 'nv_tileaa.print' op, which each of them would do}}
-    nv_tileaa.execute {agent_warps = [1, 1]} ({
+nv_tileaa.func @registers_of_one_agent_only() {
+  nv_tileaa.execute {agent_warps = [4, 4], agent_registers = [40, 208]} ({
+    // expected-error @+1 {{'nv_tileaa.execute' op runs agents within an agent, and not all of them have 'agent_registers'}}
+    nv_tileaa.execute {agent_warps = [4, 4]} ({
       nv_tileaa.yield
     }, {
       nv_tileaa.yield
     })
     nv_tileaa.yield
+  }, {
+    nv_tileaa.yield
   })
+  nv_tileaa.return
+}
+
+// -----
+
+nv_tileaa.func @registers_of_agents_of_an_agent_only() {
+  nv_tileaa.execute {agent_warps = [4, 4]} ({
+    // expected-error @+1 {{'nv_tileaa.execute' op runs agents within an agent, and not all of them have 'agent_registers'}}
+    nv_tileaa.execute {agent_warps = [4, 4], agent_registers = [40, 208]} ({
+      nv_tileaa.yield
+    }, {
+      nv_tileaa.yield
+    })
+    nv_tileaa.yield
+  }, {
+    nv_tileaa.yield
+  })
+  nv_tileaa.return
+}
+
+// -----
+
+nv_tileaa.func @in_a_loop_that_does_not_count(%c: i1) {
+  %d = scf.while (%x = %c) : (i1) -> i1 {
+    scf.condition(%x) %x : i1
+  } do {
+  ^bb0(%y: i1):
+    // expected-error @+1 {{'nv_tileaa.execute' op runs agents within a 'scf.while' op, which they cannot each have}}
+    nv_tileaa.execute {agent_warps = [4]} ({
+      nv_tileaa.yield
+    })
+    scf.yield %y : i1
+  }
   nv_tileaa.return
 }
