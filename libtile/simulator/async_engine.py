@@ -45,6 +45,8 @@ class Job:
     issued: int = 0
     # Bytes of shared memory that are not to be written until its group has been waited for.
     reads: np.ndarray | None = None
+    # The thread whose work ends at an mbarrier, and writes or signals shared memory.
+    signals: int | None = None
 
 
 @dataclass
@@ -336,7 +338,10 @@ class AsyncEngine(MBarriers):
                 self.complete_tx(place, count)
 
         job = Job("cp.async.bulk", ins, finish, reads=held)
-        job.owner = None if place is not None else (int(thread[0]), number)
+        if place is None:
+            job.owner = (int(thread[0]), number)
+        else:
+            job.signals = int(thread[0])
         self.submit(job)
 
     def _check_proxy(self, off: np.ndarray, ins: Instruction, thread: np.ndarray) -> None:
@@ -415,14 +420,15 @@ class AsyncEngine(MBarriers):
         return True
 
     def finish_async(self) -> None:
-        """All threads have exited: what is under way still completes, unless it reads shared memory that is gone."""
-        for job in self.jobs:
-            if job.owner is not None and "memory" in self.checks:
-                text = (
-                    f"all threads have exited, and the {job.name} may still read shared memory: no "
-                    "cp.async.bulk.wait_group covers it"
-                )
+        """All threads have exited: what is under way still completes, unless it uses shared memory that is gone."""
+        for job in self.jobs if "memory" in self.checks else ():
+            does = f"all threads have exited, and the {job.name} may still"
+            if job.owner is not None:
+                text = f"{does} read shared memory: no cp.async.bulk.wait_group covers it"
                 self.fault("async", text, job.instruction, np.array([job.owner[0]]))
+            if job.signals is not None:
+                text = f"{does} write shared memory: nobody has waited for its mbarrier"
+                self.fault("async", text, job.instruction, np.array([job.signals]))
         while self.advance_async():
             pass
         self._complete_copies(np.full(self.thread_count, 1 << 60, dtype=np.int64))

@@ -86,4 +86,4 @@ class LaunchControl(TensorProducts):
                 races.publish(place >> 2, clock)
             self.complete_tx(place, RESPONSE)
 
-        self.submit(Job("clusterlaunchcontrol.try_cancel", into.instruction, finish))
+        self.submit(Job("clusterlaunchcontrol.try_cancel", into.instruction, finish, signals=int(thread[0])))

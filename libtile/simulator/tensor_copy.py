@@ -107,7 +107,7 @@ class TensorCopies(MapEdits):
                     races.publish(place >> 2, clock)
                 self.complete_tx(place, count * size)
 
-        self.submit(Job("cp.async.bulk.tensor", ins, finish))
+        self.submit(Job("cp.async.bulk.tensor", ins, finish, signals=int(thread[0])))
 
     def _destinations(self, copy: TensorCopy, thread: np.ndarray, k: int) -> list[int | None]:
         """Cluster ranks that a load goes to; None stands for the address as given."""

@@ -193,4 +193,4 @@ class TensorProducts(TensorMemory):
                         self.races.publish(barrier.place >> 2, clock)
                     self.arrive_late(barrier, info.instruction, thread)
 
-            self.submit(Job("tcgen05.commit", info.instruction, finish))
+            self.submit(Job("tcgen05.commit", info.instruction, finish, signals=int(thread[0])))

@@ -225,6 +225,12 @@ def test_the_place_of_an_mbarrier_is_another_s_when_it_was_invalidated(use: str,
     run(ended, np.zeros(32, np.uint32), prelude=SHARED)
 
 
+def test_a_copy_is_waited_for_before_the_cta_ends() -> None:
+    """Its bytes, and those of its mbarrier, may be another CTA's by then."""
+    found = fault(init(1) + BULK, np.zeros(64, np.uint32), source(), block=64)
+    assert found.kind == "async" and "may still write shared memory" in str(found)
+
+
 COPY = (
     "ld.param.u64 %rd2, [p1]; mul.wide.u32 %rd3, %r0, 4; add.u64 %rd2, %rd2, %rd3; shl.b32 %r5, %r0, 2; "
     "add.u32 %r5, %r21, %r5;"
