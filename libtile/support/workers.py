@@ -105,7 +105,7 @@ def _listen(
             assert isinstance(receiver, Connection)
             try:
                 number, value, error = receiver.recv()
-            except EOFError:
+            except (EOFError, OSError):  # an OSError where a part of a report has come
                 raise WorkerError("a worker process ended without a report") from None
             if number is None:
                 ends.append(value)

@@ -7,6 +7,7 @@ import io
 import os
 import signal
 import sys
+from multiprocessing.connection import Connection
 
 import numpy as np
 import pytest
@@ -186,6 +187,16 @@ def test_what_becomes_of_a_worker_is_told():
         workers.run_parts(4, 2, ends, lambda: None, lambda *_: None)
     with pytest.raises(workers.WorkerError, match=r"internal error of the worker process .*RuntimeError: of libtile"):
         workers.run_parts(4, 2, fails, lambda: None, lambda *_: None)
+
+
+def test_a_worker_that_is_killed_while_it_reports_ended_without_a_report(monkeypatch):
+    def cut(connection: Connection, message: bytes) -> None:
+        os.write(connection.fileno(), bytes(message)[:10])
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    monkeypatch.setattr(Connection, "_send", cut)
+    with pytest.raises(workers.WorkerError, match="ended without a report"):
+        workers.run_parts(4, 2, lambda number: (number, None), lambda: None, lambda *_: None)
 
 
 def test_an_error_here_ends_the_workers():
