@@ -123,6 +123,11 @@ def lower(
     else:
         assert isinstance(module, ModuleOp)  # which has a stage
         inner = entered(module, stage, gpu, options.emit)
+        if emits:
+            from libtile.lowering.hints import inner_hint_remarks
+
+            schedule = schedule_at(options.opt_level, options.schedule)
+            result.remarks = list(inner_hint_remarks(inner, gpu, schedule))
     given = _decisions_in(inner) if stage == TILEAS else []
     snapshot = _TileaaText(options)
     boundaries = _boundaries(gpu) if verify_each else None

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp, StringAttr
+from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, ModuleOp, StringAttr
 from xdsl.ir import Attribute, Operation
 
 from libtile.dialects.cuda_tile.attributes import OptimizationHintsAttr
@@ -18,6 +18,7 @@ from libtile.dialects.cuda_tile.locations import source_location
 from libtile.dialects.cuda_tile.ops import OPS, CudaTileOp
 from libtile.dialects.cuda_tile.types import GatherScatterViewType, i1
 from libtile.dialects.nv_tileaa.functions import FuncOp
+from libtile.dialects.nv_tileaa.types import TiledViewType
 from libtile.ir.places import walk
 from libtile.lowering.agents import has_agents
 from libtile.lowering.discardable import FEWER_BLOCKS, NOT_CLUSTERED
@@ -163,27 +164,72 @@ def _copies_by_tma(target: Target, schedule: str) -> bool:
     return schedule == "specialized" and has_agents(target)
 
 
-def _tma_ignored(op: CudaTileOp, target: Target, schedule: str) -> str:
+def _tma_ignored(stores: bool, by_rows: bool, target: Target, schedule: str) -> str:
     """Why an access that asks for TMA is surely not done by it: chosen rows are copied wherever they stand, others by
     the producer of a loop."""
-    by_rows = any(isinstance(value.type, GatherScatterViewType) for value in op.operands)
     if by_rows and schedule == "specialized":
-        mode = "scatter4" if isinstance(op, _STORES) else "gather4"
+        mode = "scatter4" if stores else "gather4"
         return "" if target.has(f"tma_{mode}") else f"{target.name} has no {mode}"
-    return remarks.NO_TENSOR_MAPS if isinstance(op, _STORES) or not _copies_by_tma(target, schedule) else ""
+    return remarks.NO_TENSOR_MAPS if stores or not _copies_by_tma(target, schedule) else ""
 
 
 def _ignored(op: CudaTileOp, hint: Hint, target: Target, schedule: str) -> str:
     """Why a hint that holds is not used; empty when it is."""
-    declared = _DECLARED.get(hint.key)
+    by_rows = any(isinstance(value.type, GatherScatterViewType) for value in op.operands)
+    return _not_taken(hint.key, op.spec.name, op.name) or _unused(
+        hint, isinstance(op, _STORES), by_rows, target, schedule
+    )
+
+
+def _not_taken(key: str, kind: str, name: str) -> str:
+    """Why an op of a kind, by its name in Tile IR, does not take a hint; `name` is that of the op itself."""
+    declared = _DECLARED.get(key)
     if declared is None:
         return "it is not known"
-    if op.spec.name not in declared.ops:
-        return f"it is no hint of {op.name}"
+    return "" if kind in declared.ops else f"it is no hint of {name}"
+
+
+def _unused(hint: Hint, stores: bool, by_rows: bool, target: Target, schedule: str) -> str:
+    """Why a hint that an op takes is not used; empty when it is."""
     if hint.key == "allow_tma" and hint.value:
-        return _tma_ignored(op, target, schedule)
-    if hint.key == "latency" and isinstance(op, _STORES):
+        return _tma_ignored(stores, by_rows, target, schedule)
+    if hint.key == "latency" and stores:
         return "stores are not started iterations ahead"
     if hint.key == "latency" and schedule == "serial":
         return "the schedule is 'serial'"
     return ""
+
+
+# -- modules that are in an inner dialect from the start --------------------------------------------------------------
+
+_KINDS = {
+    "load": "load_ptr_tko", "store": "store_ptr_tko", "gather_load": "load_ptr_tko", "scatter_store": "store_ptr_tko",
+    "tiled_load": "load_view_tko", "tiled_store": "store_view_tko",
+}  # fmt: skip
+"""By the name of an access in nv_tileaa and nv_tileas, what it is in Tile IR; others take no hints."""
+
+
+def inner_hint_remarks(module: ModuleOp, target: Target, schedule: str = "") -> Iterator[remarks.Remark]:
+    """What becomes of each hint of accesses in a module that is in an inner dialect from the start, which are all for
+    its target."""
+    for function in module.walk():
+        if isinstance(function, FuncOp):
+            for op in walk(function):
+                if isinstance(hints := op.properties.get("hints"), DictionaryAttr):
+                    for key, given in hints.data.items():
+                        yield _of_access(op, Hint(target.name, key, given, _usable(key, given, target)),
+                                         function.sym_name.data, target, schedule)  # fmt: skip
+
+
+def _of_access(op: Operation, hint: Hint, function: str, target: Target, schedule: str) -> remarks.Remark:
+    place, kind = source_location(op.location), _KINDS.get(op.name.rpartition(".")[2], "")
+    if reason := _not_taken(hint.key, kind, op.name):
+        return remarks.hint_ignored(function, place, hint.key, reason)
+    if hint.value is None:
+        return remarks.hint_incorrect(function, place, hint.key)
+    by_rows = any(isinstance(v.type, TiledViewType) and v.type.layout.sparse_dim is not None for v in op.operands)
+    if reason := _unused(hint, kind.startswith("store"), by_rows, target, schedule):
+        return remarks.hint_ignored(function, place, hint.key, reason)
+    if hint.number != hint.value and hint.key in MOST:
+        return remarks.hint_out_of_range(function, place, hint.key, hint.number or 0, hint.value)
+    return remarks.hint_used(function, place, hint.key, default=False)

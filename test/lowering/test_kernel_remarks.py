@@ -349,3 +349,33 @@ def test_the_page_names_every_remark():
     }  # fmt: skip
     page = (ROOT / "docs" / "remarks.md").read_text(encoding="utf-8")
     assert set(re.findall(r"`(Remark\w+|RegisterPressure)`", page)) == names
+
+
+_VIEW = "!nv_tileaa.tiled_view<!nv_tileaa.memref<64x64xf32, strides=[64,1], 1>, 16x16>"
+_MEMREF = "!nv_tileaa.memref<64x64xf32, strides=[64,1], 1>"
+
+
+def test_hints_of_a_module_in_an_inner_dialect_have_remarks_too():
+    """There all are for the target."""
+    text = f"""module {{
+nv_tileaa.func @k(%m: {_MEMREF}, %i: index)
+    attributes {{kernel_spec = #nv_tileaa.kernel_spec<entry, num_warps=4, num_ctas=1>}} {{
+  %v = nv_tileaa.block_tile %m {{tileSizes = array<i64: 16, 16>, dimGroups = [array<i64: 0>, array<i64: 1>]}}
+      : {_MEMREF} -> {_VIEW}
+  %x = nv_tileaa.tiled_load %v[%i, %i] {{hints = {{latency = 40 : i32, frobnicate = 1 : i32, occupancy = 2 : i32}}}}
+      : {_VIEW}, index, index -> tile<16x16xf32>
+  nv_tileaa.tiled_store %v[%i, %i], %x {{hints = {{latency = 3 : i32, allow_tma = "x"}}}}
+      : {_VIEW}, tile<16x16xf32>, index, index
+  nv_tileaa.return
+}}
+}}
+"""
+    made = libtile.compile(text.encode(), gpu_name="sm_90", emit="llvm").remarks
+    found = {(r.message, dict(r.arguments).get("Reason")) for r in made if r.category is Category.HINTS}
+    assert found == {
+        ("OptimizationHint value out of range value 40 clamped to 10 for latency", None),
+        ("OptimizationHint ignored frobnicate", "it is not known"),
+        ("OptimizationHint ignored occupancy", "it is no hint of nv_tileaa.tiled_load"),
+        ("OptimizationHint ignored latency", "stores are not started iterations ahead"),
+        ("OptimizationHint incorrect allow_tma", None),
+    }

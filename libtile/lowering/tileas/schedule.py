@@ -43,6 +43,7 @@ from libtile.ir.tile_form import erase
 from libtile.layouts import LinearLayout
 from libtile.layouts.shared_access import PIECE_BYTES
 from libtile.lowering.discardable import NOT_WIDE
+from libtile.lowering.hints import MOST
 from libtile.lowering.tileas.access_reasons import pointer_reason
 from libtile.lowering.tileas.ahead import computed_ahead, is_inside
 from libtile.lowering.tileas.cleanup import LOOPS, is_pure
@@ -231,9 +232,9 @@ def _depth(op: Operation) -> int:
 
 
 def _latency(load: Load) -> int | None:
-    """The hint how long a load takes, 1 to 10."""
+    """The hint how long a load takes, 1 to 10; others are the nearest."""
     value = load.hints.data.get("latency") if load.hints is not None else None
-    return value.value.data if isinstance(value, IntegerAttr) else None
+    return max(min(value.value.data, MOST["latency"]), 1) if isinstance(value, IntegerAttr) else None
 
 
 def stages_wanted(load: Load, default: int) -> int:
