@@ -99,6 +99,12 @@ def test_a_command_that_takes_too_long_says_no() -> None:
     assert done.status == 1 and "it does not exit with 0" in done.err
 
 
+@SHELL
+def test_a_command_that_prints_without_end_says_no() -> None:
+    done = run(TOOL, "-q", "--timeout", "3600", "--output", "such words", "--test", "yes such words #", KERNEL)
+    assert done.status == 1 and "it prints something else" in done.err
+
+
 def _running() -> str:
     """The arguments of all processes."""
     return subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
@@ -150,6 +156,26 @@ def test_an_interrupted_reduction_leaves_the_best_so_far(tmp_path: Path, number:
     assert "mmaf" in best and len(best.splitlines()) < 60
     left = {path.name for path in tmp_path.iterdir()} - {"judge.sh", "count", "hangs", output}
     assert not left
+
+
+@SHELL
+def test_a_reduction_that_is_interrupted_in_its_last_judgement_gives_its_result(tmp_path: Path) -> None:
+    """The command hangs where it is given once more what it said yes to."""
+    script, kernel = tmp_path / "judge.sh", tmp_path / "k.mlir"
+    kernel.write_text("cuda_tile.module @m { entry @k(%x: tile<i32>) {\n%y = muli %x, %x : tile<i32>\nreturn } }")
+    script.write_text(
+        f'cd "{tmp_path}"; grep -q muli "$1" || exit 1\ncmp -s "$1" last && touch hangs && sleep 3600\ncp "$1" last\n'
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-m", TOOL, "-q", "--timeout", "3600", "--test", f"sh {script}", str(kernel)],
+        cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env={**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tools'}", "TMPDIR": str(tmp_path)},
+        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
+    )  # fmt: skip
+    _wait_until(lambda: (tmp_path / "hangs").exists())
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=PATIENCE)
+    assert "muli" in out and "Traceback" not in err
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,8 @@ import shlex
 import signal
 import subprocess
 import tempfile
-from typing import TYPE_CHECKING
+import time
+from typing import IO, TYPE_CHECKING
 
 from libtile.support.records import dataclass
 from libtile_tools import cli, stopping
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
     from libtile.debugging.reduction import Progress
 
 _PLACE = "{}"
+_MOST_PRINTED = 1 << 26
+"""Bytes that a command may print where what it prints matters."""
+_GLANCE = 0.1
+"""Seconds between looks at how much it has printed."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +53,8 @@ class Test:
         return right and all(part in text for part in self.output)
 
     def _run(self, line: str) -> tuple[int | None, str]:
-        """Exit status of the command (None when it took too long) and what was printed, where somebody asks for that.
+        """Exit status of the command (None: it took too long, or printed too much) and what was printed, where somebody
+        asks for that.
 
         The command's own end counts, whatever it has left running: that is ended with it.
         """
@@ -61,16 +67,25 @@ class Test:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
+            end = time.monotonic() + self.timeout
             try:
-                process.wait(self.timeout)
-            except subprocess.TimeoutExpired:
-                return None, ""
+                while process.poll() is None:
+                    left = end - time.monotonic()
+                    if left <= 0 or self._printed_too_much(printed):
+                        return None, ""
+                    with contextlib.suppress(subprocess.TimeoutExpired):
+                        process.wait(min(left, _GLANCE) if self.output else left)
             finally:
                 with contextlib.suppress(ProcessLookupError, PermissionError):  # nobody is left
                     os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
+            if self._printed_too_much(printed):
+                return None, ""
             printed.seek(0)
             return process.returncode, printed.read().decode(errors="replace")
+
+    def _printed_too_much(self, printed: IO[bytes]) -> bool:
+        return bool(self.output) and os.fstat(printed.fileno()).st_size > _MOST_PRINTED
 
 
 def written(module: Module, bytecode: bool) -> bytes:
@@ -107,7 +122,13 @@ def _has_debug_info(module: Module) -> bool:
 @click.option("--test", "test_", metavar="CMD", required=True, help="The shell command that judges candidates.")
 @click.option("-o", "output", metavar="FILE", default="-", help="Write to FILE ('-', the default, is stdout).")
 @click.option("--crash", is_flag=True, help="CMD has to end by a signal, or with a status of 128 and more.")
-@click.option("--output", "text", metavar="TEXT", multiple=True, help="CMD has to print TEXT, whatever its status.")
+@click.option(
+    "--output",
+    "text",
+    metavar="TEXT",
+    multiple=True,
+    help="CMD has to print TEXT, whatever its status: in no more than 64 MiB.",
+)
 @click.option("--timeout", metavar="SECONDS", type=Seconds(min=0, min_open=True), default=60.0,
               show_default=True, help="A command that runs longer says no.")  # fmt: skip
 @click.option("--text", "as_text", is_flag=True, help="Give CMD text also where INPUT is bytecode.")
@@ -161,6 +182,8 @@ def command(
         test = Test(test_, crash, text, timeout, folder, given_bytecode)
         try:
             smallest = reduce(module, test.holds, progress=improved)
+            best[:] = [smallest]
+            decided = test.holds(smallest)
         except NotInterestingError:
             raise cli.ToolError(
                 "cuda-tile-reduce: error: the command does not do with the input what is asked for: "
@@ -173,10 +196,10 @@ def command(
                 )
             ) from None
         except (stopping.Stopped, KeyboardInterrupt):
-            if best and once:
+            if best:  # also into a file, whose last improvement may not have got there
                 cli.write_output(output, written(best[0], result_bytecode))
             raise
-        if not test.holds(smallest):
+        if not decided:
             cli.say(
                 "cuda-tile-reduce: warning: the command does not say of the result what it said of it before: "
                 "it may decide by chance"
