@@ -276,12 +276,12 @@ def command(
     )
     text = cli.decode_text(cli.read_input(input_))
     if run_reproducer:
-        from libtile.passes.pipeline import parse_pipeline, unwrapped
+        from libtile.passes.pipeline import parse_pipeline
         from libtile.passes.reproducer import recorded
 
         found = recorded(text)
         # Behind the pipeline of the failure run the passes that the command line names, as in mlir-opt.
-        options.passes = [*unwrapped(parse_pipeline(found.pipeline)), *options.passes]
+        options.passes = [*parse_pipeline(found.pipeline), *options.passes]
         options.verify_each = found.verify_each
     if dump_pipeline:
         mlir_options.say_pipeline(options.passes)
