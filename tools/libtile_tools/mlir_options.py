@@ -113,7 +113,7 @@ def say_pipeline(items: Sequence[Item]) -> None:
     """Print the passes that are run, as --dump-pass-pipeline asks for: those of a module, as mlir-opt has them."""
     from libtile.passes.pipeline import MODULE, Nest, pipeline_text, unwrapped
 
-    inner = [one for item in items for one in unwrapped([item])]
+    inner = tuple(one for item in items for one in unwrapped([item]))
     cli.say(f"Pass Manager with {len(inner)} passes:\n{pipeline_text([Nest(MODULE, inner)])}")
 
 
