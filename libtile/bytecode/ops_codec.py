@@ -5,7 +5,7 @@ An instruction is: opcode, result types (counted if any operand or result is var
 of its first flag), attributes in order, operands (by group, or one list), regions. A generated function has no test
 left in it that the declaration and the version decide, which is what makes decoding fast enough in CPython.
 
-The source of a generated function is kept by `linecache`, so that tracebacks and profilers show it.
+The source of a generated function can be had by `linecache`, so that tracebacks and profilers show it.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-import linecache
 from collections.abc import Iterable
+from importlib.machinery import ModuleSpec
 from typing import Any
 
 from libtile.bytecode import attributes as A
@@ -47,12 +47,23 @@ class CodecSource:
         return name
 
     def compile(self, kind: str) -> Any:
-        filename = f"<{kind} {self.op.name} {self.version}>"
+        filename = f"{kind} {self.op.name} {self.version}"
         text = "\n".join((f"# {filename}", *self.lines, ""))
-        linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)
-        scope = dict(self.names)
+        # As of a module, so that `linecache` finds the text: to put it there takes longer than to read a kernel.
+        spec = ModuleSpec(filename, _Source(text))  # type: ignore[arg-type]
+        scope = {**self.names, "__name__": filename, "__spec__": spec}
         execute(text, filename, scope)
         return scope[kind]
+
+
+class _Source:
+    """The loader of a generated function, for those who ask for its source."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def get_source(self, name: str) -> str:
+        return self.text
 
 
 def execute(text: str, filename: str, scope: dict[str, Any]) -> None:

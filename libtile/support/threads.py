@@ -8,15 +8,15 @@ so that a child finds nothing half made, and no lock in the hands of a thread th
 
 from __future__ import annotations
 
-import threading
+from _thread import RLock  # as `threading` has it, which takes as long to import as reading a kernel
 from collections.abc import Callable
 from functools import wraps
 from typing import TypeVar
 
 from libtile.support.forks import HELD
 
-LLVM = threading.RLock()
-SHARED = threading.RLock()
+LLVM = RLock()
+SHARED = RLock()
 
 
 HELD.extend([LLVM, SHARED])

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import traceback
 from typing import Any
 
 import pytest
@@ -30,6 +31,7 @@ from libtile.bytecode.model import (
     TypeRef,
     make_type,
 )
+from libtile.bytecode.ops_codec import Codecs
 from libtile.bytecode.types_codec import encode_type, link_types, parse_type
 from libtile.spec import Version, default_spec
 
@@ -158,3 +160,12 @@ def test_varint_of_more_than_64_bits_is_refused(encoded: str) -> None:
 
 def test_a_longer_spelling_of_a_small_number_is_read() -> None:
     assert cursor.varint(bytes.fromhex("85 80 00"), 0) == (5, 3)
+
+
+def test_a_traceback_shows_the_lines_of_a_generated_function():
+    codec = Codecs(SPEC, Version.parse("13.1")).get(SPEC.ops["addi"].opcode)
+    with pytest.raises(TypeError) as caught:
+        codec.decode(None, 0, [], [], None)
+    shown = "".join(traceback.format_exception(caught.value))
+    assert 'File "decode addi 13.1", line 3' in shown
+    assert "t = data[p]" in shown

@@ -16,7 +16,6 @@ import errno
 import gc
 import io
 import os
-import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
 
 OK = 0
 FAILED = 1
-INTERRUPTED = 128 + signal.SIGINT
+INTERRUPTED = 128 + stopping.SIGINT
 
 
 def __getattr__(name: str) -> Any:
@@ -80,7 +79,7 @@ def run(
         status = call(command, argv, misuse=misuse, failure=failure)
         stopping.block_signals()
     except stopping.Stopped as stopped:
-        if stopped.number == signal.SIGINT:
+        if stopped.number == stopping.SIGINT:
             _fail(f"{command.name or 'libtile'}: interrupted")
         stopping.end_by(stopped.number)
     startup.finish()

@@ -7,8 +7,8 @@ status of its own; so a tool cleans up and sends the signal to itself again.
 
 from __future__ import annotations
 
+import _signal as signal  # type: ignore[import-not-found]  # `signal` makes enums of numbers, which takes a while
 import os
-import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,7 +16,8 @@ from typing import Any, NoReturn
 
 from libtile.support.errors import Stopped as Stopped
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+SIGINT: int = signal.SIGINT
+_SIGNALS = (SIGINT, signal.SIGTERM)
 
 
 def take_signals() -> None:
