@@ -307,12 +307,13 @@ class _Pipeline:
         """Make a product of slices, where it is, which read their parts of tiles."""
         product, slices = read.slices.product, read.slices
         here = Block(arg_types=self.type.element_types)
-        inside = Inserter(here, None, product.location)
+        location = read.loads[0].location  # of what is read; what is multiplied stands where the product does
+        inside = Inserter(here, None, location)
         buffers: dict[SSAValue, SSAValue] = {of.value: here.args[self.loads.index(of)] for of in read.loads}
         inside.add(PipelineYieldOp.make([slices.make(inside, buffers, product.c, 0, 1)]))
         given = [product.result.type]
         done = ConsumerReadOp.make(token, iterator, results=[token.type, given], regions=[Region(here)])
-        Inserter(self.body, product, product.location).add(done)
+        Inserter(self.body, product, location).add(done)
         product.result.replace_all_uses_with(done.outputs[0])
         slices.erase()
         return done
