@@ -7,7 +7,7 @@ may pointers, unless the access says whose memory they name.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -64,29 +64,35 @@ Disjoint = Callable[[Operation, Operation], bool]
 """Whether two accesses certainly touch no common byte."""
 
 
-def may_write_what_is_read(op: Operation, load: Operation, are_disjoint: Disjoint = are_of_different_scopes) -> bool:
-    """Whether an op, or one in its regions, may write what a load reads, or order it: by an effect that may be on what
-    the load reads. An op with regions that only runs them does what is in them; one that waits for another agent does
-    so itself."""
-    reads = get_effects(load)
-    if reads is None:
-        return True
+def writers(op: Operation) -> list[Operation]:
+    """The op, or those in its regions, if they write or order anything. An op with regions that only runs them does
+    what is in them; one that waits for another agent does so itself."""
+    found = []
     for inner in walk(op):
-        if inner is load or inner.has_trait(IsTerminator) or (inner.regions and not inner.has_trait(Observable)):
+        if inner.has_trait(IsTerminator) or (inner.regions and not inner.has_trait(Observable)):
             continue
         effects = get_effects(inner)
-        if effects is None:
-            return True
-        met = _met(effects, reads)
-        if met and not (all(e.value is not None for pair in met for e in pair) and are_disjoint(inner, load)):
-            return True
-    return False
+        if effects is None or any(map(_writes, effects)):
+            found.append(inner)
+    return found
 
 
-def _met(effects: Effects, reads: Effects) -> list[tuple[EffectInstance, EffectInstance]]:
-    """The pairs of what is written and what is read that may be on one resource."""
-    written = (e for e in effects if e.kind in (MemoryEffectKind.WRITE, MemoryEffectKind.FREE))
-    return [(one, other) for one in written for other in reads if meet(one, other)]
+def may_one_write(ops: Iterable[Operation], load: Operation, are_disjoint: Disjoint) -> bool:
+    """Whether one of these ops, for itself, may write what a load reads."""
+    reads = get_effects(load)
+    return any(op is not load and _may_write(op, load, reads, are_disjoint) for op in ops)
+
+
+def _may_write(op: Operation, load: Operation, reads: Effects | None, are_disjoint: Disjoint) -> bool:
+    effects = get_effects(op)
+    if effects is None or reads is None:
+        return True
+    met = [(one, other) for one in effects if _writes(one) for other in reads if meet(one, other)]
+    return bool(met) and not (all(e.value is not None for pair in met for e in pair) and are_disjoint(op, load))
+
+
+def _writes(effect: EffectInstance) -> bool:
+    return effect.kind in (MemoryEffectKind.WRITE, MemoryEffectKind.FREE)
 
 
 def is_weak_access(op: Operation) -> bool:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from xdsl.ir import Operation
 
-from libtile.analysis.alias_scopes import are_of_different_scopes, may_write_what_is_read
+from libtile.analysis.alias_scopes import are_of_different_scopes, may_one_write, writers
 from libtile.analysis.aliasing import Aliasing
 from libtile.analysis.dataflow import Facts
 from libtile.dialects.cuda_tile.ops import CudaTileOp
@@ -19,6 +19,7 @@ class Disjointness:
     def __init__(self, function: Operation) -> None:
         self._function = function
         self._aliasing: Aliasing | None = None
+        self._writers: dict[Operation, list[Operation]] = {}
 
     def are_disjoint(self, one: Operation, other: Operation) -> bool:
         """Whether two accesses, each run once between two runs of any loop around both, touch no common byte."""
@@ -38,4 +39,7 @@ class Disjointness:
 
     def may_write_what_is_read(self, op: Operation, load: Operation) -> bool:
         """Whether an op, or one in its regions, may write what a load reads, or order it."""
-        return may_write_what_is_read(op, load, self.are_disjoint)
+        found = self._writers.get(op)
+        if found is None:
+            found = self._writers[op] = writers(op)
+        return may_one_write(found, load, self.are_disjoint)
