@@ -91,6 +91,50 @@ def test_what_comes_behind_a_store_waits_for_it():
     np.testing.assert_allclose(c, 2 * wanted, atol=1e-3)
 
 
+PARTS = {"m": 128, "n": 128, "k": 64, "result": "f16"}
+"""A tile that comes from tensor memory in parts, each of which is stored."""
+
+
+@pytest.mark.parametrize(
+    ("make", "waits"),
+    [
+        (in_order, [("", "0")]),  # once a tile, for all that was stored of the one before
+        (unordered, [(".read", "3")] * 4),  # until the buffer has been read, behind which three groups began
+    ],
+)
+def test_parts_of_a_tile_do_not_wait_for_each_other(make, waits):
+    made = libtile.compile(libtile.parse(make(stored(**PARTS))), gpu_name="sm_100", launch_abi="simt", emit="ptx")
+    found = re.findall(r"cp\.async\.bulk\.wait_group(\S*)\s+(\d+);", made.ptx)
+    assert found == [*waits, *[(".read", "0")] * 4]  # the last four are at the end
+    assert "fence.proxy.async;" not in made.ptx
+
+
+@pytest.mark.parametrize("make", [in_order, unordered])
+@pytest.mark.parametrize("order", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in range(1, 20))])
+def test_parts_of_a_tile_are_stored_in_any_schedule(make, order):
+    a, b, c, wanted = operands(136, 272, 64, result=np.float16)
+    libtile.run(libtile.parse(make(stored(**PARTS))), "gemm", grid=(1, 1, 1), args=[a, b, c, 136, 272, 64],
+                backend="simulator", gpu_name="sm_100", check="full", block_order=order)  # fmt: skip
+    np.testing.assert_allclose(c.astype(np.float32), wanted, atol=0.1)
+
+
+@pytest.mark.parametrize(
+    ("make", "wait", "instead"),
+    [(in_order, r"wait_group\s+0;", "wait_group 1;"), (unordered, r"wait_group\.read\s+3;", "wait_group.read 4;")],
+)
+def test_a_part_that_waits_for_too_few_groups_is_found(make, wait, instead):
+    made = libtile.compile(libtile.parse(make(stored(**PARTS))), gpu_name="sm_100", launch_abi="simt", emit="ptx")
+    arrays = np.zeros((384, 1), np.float16), np.zeros((1, 128), np.float16), np.zeros((384, 128), np.float16)
+    args = [*arrays, *(np.int32(n) for n in (384, 128, 0))]
+    maps = [EncodedTensorMap(args[r.base], tensor_map(r, args, 0), 0) for r in made.kernels["gemm"].descriptors]
+    broken, places = re.subn(wait, instead, made.ptx)
+    assert places
+    run_ptx(made.ptx, "gemm", block=made.kernels["gemm"].block_dim, args=[*args, *maps])
+    with pytest.raises(SimulationFault):
+        for seed in range(8):
+            run_ptx(broken, "gemm", block=made.kernels["gemm"].block_dim, args=[*args, *maps], order=seed)
+
+
 @pytest.mark.parametrize("what", ["wait", "barrier behind the wait", "fence", "barrier behind the fence", "last wait"])
 def test_what_a_store_in_a_loop_leaves_out_is_found(what):
     made = libtile.compile(libtile.parse(unordered(stored(m=64))), gpu_name="sm_90", launch_abi="simt")

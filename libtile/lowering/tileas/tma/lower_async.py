@@ -11,7 +11,7 @@ TILEIR_DELAY_TMA_STORE_WAIT lets the wait of a store move behind the next barrie
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import prod
 
 from xdsl.context import Context
@@ -22,7 +22,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from libtile.analysis.tokens import is_fresh
 from libtile.atoms import tma as atoms
-from libtile.dialects import arith
+from libtile.dialects import arith, scf
 from libtile.dialects.nv_tileaa.attributes import KeywordAttr, PaddingValueAttr
 from libtile.dialects.nv_tileaa.element_types import bit_width, is_float
 from libtile.dialects.nv_tileaa.functions import FuncOp
@@ -59,7 +59,7 @@ from libtile.lowering.tileas.shared_memory import tile_bytes
 from libtile.lowering.tileas.staging import loop_over_tiles, staging_of
 from libtile.lowering.tileas.tma.common import HOST_CODE, descriptors, fail, functions, index_of
 from libtile.lowering.tileas.tma.row_copies import choose_row_copies
-from libtile.lowering.tileas.tma.staged_stores import carried_order, store_in_parts, store_in_turns
+from libtile.lowering.tileas.tma.staged_stores import StoredInTurns, store_in_parts, store_in_turns, stored_in_turns
 from libtile.lowering.tileas.tma_tiles import TmaTile, Unfit, described_tile
 from libtile.support.environment import DELAY_WAIT, PREFER_TMA
 from libtile.support.records import dataclass, field
@@ -99,6 +99,8 @@ class _Lowering:
     next_index: int = 0
     unwaited: dict[Block, list[SSAValue]] = field(default_factory=dict)
     """Groups of stores of which nothing but their buffers is waited for, at the end of their blocks."""
+    turns: dict[Operation, StoredInTurns] = field(default_factory=dict)
+    """The stores in loops over tiles."""
 
     def run(self) -> None:
         spec = self.function.kernel_spec
@@ -107,8 +109,9 @@ class _Lowering:
         accesses = [op for op in walk(self.function) if isinstance(op, TiledMemOp) and self._takes_part(op)]
         self.free = FreeStages(self.function)
         self.next_index = 1 + max((index_of(op) or 0 for op in descriptors(self.function)), default=-1)
-        for op in accesses:
-            tile = _known_tile(self.function, op)
+        tiles = {op: _known_tile(self.function, op) for op in accesses}
+        self.turns = _turns(tile for tile in tiles.values() if tile is not None)
+        for op, tile in tiles.items():
             if tile is None:
                 self._lower(op)
             elif isinstance(op, TiledLoadOp):
@@ -258,11 +261,11 @@ class _Lowering:
         op = tile.access
         assert isinstance(op, TiledStoreOp) and op.parent is not None
         descriptor, index = self._known_descriptor(tile)
-        if tile.sparse is None and (loop := loop_over_tiles(op)) is not None:
-            end = loop.parent.last_op if loop.parent is not None else None
-            assert end is not None
-            at_once = _orders(op) and carried_order(op, loop) is None
-            groups = store_in_turns(tile, staging_of(tile), loop, descriptor, index, delay=self.delay, at_once=at_once)
+        if (store := self.turns.get(op)) is not None:
+            loop = loop_over_tiles(op)
+            end = loop.parent.last_op if loop is not None and loop.parent is not None else None
+            assert loop is not None and end is not None
+            groups = store_in_turns(store, loop, descriptor, index, delay=self.delay)
             _insert(WaitOp.make(groups, pending=0, read=True), end)
             _finish(op)
             return
@@ -313,6 +316,19 @@ def _known_tile(function: FuncOp, op: TiledMemOp) -> TmaTile | None:
     except Unfit:
         return None
     return tile if box == tile.atom.box else None
+
+
+def _turns(tiles: Iterable[TmaTile]) -> dict[Operation, StoredInTurns]:
+    """The stores in the bodies of loops over tiles."""
+    of_loops: dict[scf.ForOp, list[TmaTile]] = {}
+    for tile in tiles:
+        loop = loop_over_tiles(tile.access)
+        if isinstance(tile.access, TiledStoreOp) and tile.sparse is None and loop is not None:
+            of_loops.setdefault(loop, []).append(tile)
+    found: dict[Operation, StoredInTurns] = {}
+    for loop, stored in of_loops.items():
+        found |= stored_in_turns(loop, stored)
+    return found
 
 
 def _at_top(function: FuncOp, op: Operation) -> Operation:

@@ -11,7 +11,10 @@ loops through buffers in stages that are free.
 The groups are carried from tile to tile, so that a buffer is waited for when it is written again, and a tile is copied
 while the products of the next one are computed. Where a token says that a tile is stored behind the one before, its
 first part waits until all of that has been written; where one says that anything else comes behind a store, all threads
-wait for it there. Behind loops the first parts wait for nothing, and the last groups are those of a kernel's end.
+wait for it there. A turn of the loop may have several stores, as those of the parts of one tile: one thread starts the
+copies of all of them in turn, so that a group may have those of the other stores behind it, and the first store waits
+for what a token says of all. Behind loops the first parts wait for nothing, and the last groups are those of a kernel's
+end.
 """
 
 from __future__ import annotations
@@ -19,10 +22,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import DenseArrayBase, IndexType, IntegerAttr, IntegerType, TensorType, UnitAttr, i64
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from libtile.analysis.tokens import is_fresh
 from libtile.dialects import arith, scf
+from libtile.dialects.interfaces import JoinsTokens
 from libtile.dialects.nv_tileaa.types import MemTokenType
 from libtile.dialects.nv_tileas.memory import TiledStoreOp
 from libtile.dialects.nv_tileas.pipeline import WaitOp
@@ -32,38 +36,95 @@ from libtile.dialects.nv_tileas.types import AsyncTokenType
 from libtile.layouts import parts
 from libtile.lowering.tileas.inserter import Inserter
 from libtile.lowering.tileas.materialize import carry_more
-from libtile.lowering.tileas.staging import Staging
+from libtile.lowering.tileas.staging import Staging, staging_of
 from libtile.lowering.tileas.tma_tiles import TmaTile
 from libtile.lowering.to_tileas.types import layout_of, with_layout
+from libtile.support.records import dataclass
 
 
-def carried_order(op: TiledStoreOp, loop: scf.ForOp) -> int | None:
-    """The number of the token that a loop carries for nothing else than to store a tile behind the one before; None
+@dataclass(frozen=True)
+class StoredInTurns:
+    """A store in the body of a loop over tiles, among those of one turn."""
+
+    tile: TmaTile
+    staging: Staging
+    others: int
+    """Parts that the other stores of a turn have."""
+    number: int | None
+    """Of the token that the loop carries for nothing else than to store tiles behind those of the turn before; None
     where there is none."""
-    token = op.results[-1]
+    waits: bool
+    """Whether this store is the first of those behind that token, which waits until all of the turn before has been
+    written."""
+    is_behind_wait: bool
+    """Whether one before it in its turn does so."""
+    at_once: bool
+    """Whether a token says that something else comes behind the store."""
+
+    def is_ordered_by_threads(self, loop: scf.ForOp) -> bool:
+        """Whether a token may order the store behind accesses by threads."""
+        carried = None if self.number is None else loop.body.block.args[1 + self.number]
+        tokens = self.tile.access.group("token")
+        return any(
+            not is_fresh(loop.iter_args[self.number] if self.number is not None and t is carried else t) for t in tokens
+        )
+
+
+def stored_in_turns(loop: scf.ForOp, tiles: Sequence[TmaTile]) -> dict[Operation, StoredInTurns]:
+    """What is known of the stores of these tiles in a loop's own body, in this order, before any of them is lowered."""
+    stagings = [staging_of(tile) for tile in tiles]
+    parts_of_all = sum(len(staging.corners) for staging in stagings)
+    orders = _carried_orders(loop, [tile.access for tile in tiles])
+    found: dict[Operation, StoredInTurns] = {}
+    seen: set[int] = set()
+    for tile, staging in zip(tiles, stagings, strict=True):
+        op, number = tile.access, orders.get(tile.access)
+        others = parts_of_all - len(staging.corners)
+        at_once = number is None and any(isinstance(r.type, MemTokenType) and r.first_use for r in op.results)
+        waits = number is not None and number not in seen
+        found[op] = StoredInTurns(tile, staging, others, number, waits, bool(seen), at_once)
+        if number is not None:
+            seen.add(number)
+    return found
+
+
+def _carried_orders(loop: scf.ForOp, stores: Sequence[Operation]) -> dict[Operation, int]:
+    """For stores in a loop's body the number of the token that is carried for nothing else than to order such stores
+    behind those of the turn before."""
     last = loop.body.block.last_op
-    uses = list(token.uses)
-    if not isinstance(token.type, MemTokenType) or len(uses) != 1 or uses[0].operation is not last:
-        return None
-    number = uses[0].index
-    alone = all(use.operation is op for use in loop.body.block.args[1 + number].uses)
-    return number if alone and loop.results[number].first_use is None else None
-
-
-def is_ordered_by_threads(op: TiledStoreOp, loop: scf.ForOp) -> bool:
-    """Whether a token may order a store behind accesses by threads."""
-    number = carried_order(op, loop)
-    carried = None if number is None else loop.body.block.args[1 + number]
-    given = [loop.iter_args[number] if number is not None and t is carried else t for t in op.group("token")]
-    return any(not is_fresh(token) for token in given)
+    assert last is not None
+    found: dict[Operation, int] = {}
+    for number, handed_on in enumerate(last.operands):
+        carried = loop.body.block.args[1 + number]
+        if not isinstance(handed_on.type, MemTokenType) or loop.results[number].first_use is not None:
+            continue
+        joined, users, work = set[Operation](), {last}, [handed_on]
+        while work:
+            token = work.pop()
+            maker = token.owner
+            if token is carried:
+                continue
+            if not isinstance(maker, Operation) or any(use.operation not in users for use in token.uses):
+                break  # it is made outside, or something else comes behind it
+            if maker.has_trait(JoinsTokens):
+                users.add(maker)
+                work += maker.operands
+            elif maker in stores:
+                joined.add(maker)
+            else:
+                break
+        else:
+            if all(use.operation in joined or use.operation in users for use in carried.uses):
+                found |= dict.fromkeys(joined, number)
+    return found
 
 
 def store_in_turns(
-    tile: TmaTile, staging: Staging, loop: scf.ForOp, descriptor: SSAValue, index: int, *, delay: bool, at_once: bool
+    store: StoredInTurns, loop: scf.ForOp, descriptor: SSAValue, index: int, *, delay: bool
 ) -> Sequence[SSAValue]:
-    """Make the copies of a store in a loop, of which all threads wait `at_once` until they have been written; the last
-    groups, which the loop hands on."""
-    op = tile.access
+    """Make the copies of a store in a loop, of which all threads wait at once until they have been written where
+    something comes behind them; the last groups, which the loop hands on."""
+    op, staging = store.tile.access, store.staging
     assert isinstance(op, TiledStoreOp) and loop.parent is not None
     before = Inserter(loop.parent, loop, op.location)
     buffers = [
@@ -73,11 +134,16 @@ def store_in_turns(
     none = before.value(CommitGroupOp.make(results=[AsyncTokenType()], stores=UnitAttr()))
     body = loop.body.block
     carried = [body.insert_arg(none.type, len(body.args)) for _ in buffers]
-    in_order = carried_order(op, loop) is not None
-    proxy = "async" if is_ordered_by_threads(op, loop) else "async.shared"
+    proxy = "async" if store.is_ordered_by_threads(loop) else "async.shared"
     at = Inserter(body, op, op.location)
-    groups = _copies(at, tile, staging, buffers, carried, (descriptor, index), proxy, delay=delay, in_order=in_order)
-    if at_once:
+    if store.waits:
+        at.add(WaitOp.make(carried, pending=0))
+        at.add(BarrierOp.make())
+    in_use = () if store.waits or store.is_behind_wait else carried
+    groups = _copies(
+        at, store.tile, staging, buffers, in_use, (descriptor, index), proxy, delay=delay, others=store.others
+    )
+    if store.at_once:
         at.add(WaitOp.make(groups, pending=0))
         at.add(BarrierOp.make())
     made = carry_more(loop, [none] * len(buffers), groups)
@@ -98,20 +164,22 @@ def store_in_parts(
 
 def _copies(
     at: Inserter, tile: TmaTile, staging: Staging, buffers: Sequence[SSAValue], carried: Sequence[SSAValue],
-    described: tuple[SSAValue, int], proxy: str, *, delay: bool, in_order: bool = False,
+    described: tuple[SSAValue, int], proxy: str, *, delay: bool, others: int = 0,
 ) -> list[SSAValue]:  # fmt: skip
-    """The copies of all parts, through buffers in turn, which those of carried groups have read before; their last
-    groups. The first part waits `in_order` until the groups before have been written."""
+    """The copies of all parts, through buffers in turn, which those of carried groups may still read, with the groups
+    of `others` behind them; their last groups."""
     op, groups = tile.access, dict(enumerate(carried))
     assert isinstance(op, TiledStoreOp)
     descriptor, index = described
     corner = tile.corner(at, {})
     for number, offsets in enumerate(staging.corners):
         turn = number % len(buffers)
-        whole = in_order and number == 0
         if turn in groups:
-            pending = 0 if whole else len(buffers) - 1
-            at.add(WaitOp.make([groups[turn]], pending=pending, read=None if whole else UnitAttr()))
+            # Groups end in the order in which they began: those behind this one may be under way.
+            behind = len(buffers) - 1
+            if number < len(buffers):
+                behind = others + (len(staging.corners) - 1 - turn) % len(buffers) + number
+            at.add(WaitOp.make([groups[turn]], pending=behind, read=UnitAttr()))
             at.add(BarrierOp.make())
         at.add(CopyOp.make(_part(at, op.value, staging, offsets), buffers[turn]))
         at.add(FenceProxyOp.make(proxy=proxy))
