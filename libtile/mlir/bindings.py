@@ -54,6 +54,12 @@ def current_context(ir: ModuleType) -> Any:
     return context
 
 
+def errors_of(ir: Any) -> tuple[type[Exception], ...]:
+    """What the bindings raise for what MLIR refuses: newer ones have a class for it."""
+    own = getattr(ir, "MLIRError", None)
+    return (ValueError, RuntimeError) if own is None else (ValueError, RuntimeError, own)
+
+
 def message_of(error: Exception) -> str:
     """What MLIR says, on one line."""
     return " ".join(str(error).split())

@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import StringAttr
 from libtile.asm.module import Module, op_of, unwrapped, verify
 from libtile.asm.reading import parse
 from libtile.asm.recursion import room_for_nesting
-from libtile.mlir.bindings import current_context, message_of, require_bindings
+from libtile.mlir.bindings import current_context, errors_of, message_of, require_bindings
 from libtile.mlir.reading import MlirParser
 from libtile.mlir.spelling import MlirPrinter
 from libtile.mlir.structure import from_structure, is_structure, to_structure
@@ -50,7 +50,7 @@ def to_mlir(module: Module | Operation, ir: Any, form: str = "exact") -> Any:
         text = MlirPrinter(to_structure(op) if form == "structural" else op).text()
     try:
         made = ir.Module.parse(text, context)
-    except Exception as error:  # an MLIRError where the bindings have one, a ValueError in older ones
+    except errors_of(ir) as error:
         raise LibtileError(f"MLIR refuses the module: {message_of(error)}") from None
     if isinstance(module, Module) and module.version is not None:
         made.operation.attributes[VERSION] = ir.StringAttr.get(str(module.version), made.context)
@@ -102,6 +102,6 @@ def run_passes(module: Module | Operation, ir: Any, passes: Sequence[str] = ("ca
     try:
         with made.context:
             manager.parse(f"builtin.module({','.join(passes)})").run(made.operation)
-    except Exception as error:
+    except errors_of(ir) as error:
         raise LibtileError(f"MLIR's passes fail: {message_of(error)}") from None
     return from_mlir(made, ir)

@@ -14,7 +14,7 @@ from ctypes import c_void_p, cast
 from typing import Any
 
 from libtile.ir.strings import quote
-from libtile.mlir.bindings import current_context, message_of
+from libtile.mlir.bindings import current_context, errors_of, message_of
 from libtile.mlir.llvm_values import Reader
 from libtile.support.errors import LibtileError
 from libtile.support.signatures import checked
@@ -65,7 +65,7 @@ def llvm_to_mlir(llvm_ir: str, ir: Any) -> Any:
     text = _Writer(module).text()
     try:
         return ir.Module.parse(text, context)
-    except Exception as error:
+    except errors_of(ir) as error:
         raise LibtileError(f"MLIR refuses the module: {message_of(error)}") from None
 
 
