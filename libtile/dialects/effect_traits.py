@@ -141,9 +141,13 @@ _Accesses = ReadsThrough | WritesThrough | UpdatesThrough | ReadsLater
 
 def accessed(op: Operation) -> SSAValue | None:
     """The pointers, the memref or the view that names the memory that an op accesses; None for one that does something
-    else, or whose memory no single value names."""
+    else, whose memory no single value names, or that lacks the operand: effects are asked of ops that do not verify as
+    well (`debugging.reduction` makes many)."""
     trait = _access_of(type(op))
-    value: SSAValue | None = None if trait is None else getattr(op, trait.memory)
+    try:
+        value: SSAValue | None = None if trait is None else getattr(op, trait.memory)
+    except IndexError:
+        return None
     return value
 
 

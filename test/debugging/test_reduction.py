@@ -7,12 +7,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from xdsl.dialects.builtin import DenseArrayBase, i32
+from xdsl.traits import get_effects
 
 import libtile
 from generators.check import parsed, run
 from generators.programs import program
 from libtile.debugging.behaviour import at_most
 from libtile.debugging.reduction import NotInterestingError, Progress
+from libtile.dialects.cuda_tile.ops import OPS, SEGMENTS
+from libtile.dialects.cuda_tile.types import TokenType
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
@@ -177,3 +181,11 @@ def test_constants_lose_what_they_hold():
     small = str(libtile.reduce(text.encode(), holds("print_tko")))
     assert "<i32: 0> : tile<1xi32>" in small
     assert "<i32: 0> : tile<1xi32>" in str(libtile.reduce(text.encode(), holds("constant")))
+
+
+@pytest.mark.parametrize("name", ["load_ptr_tko", "store_ptr_tko", "load_view_tko", "store_view_tko", "atomic_rmw_tko"])
+def test_an_access_that_lost_its_operands_has_effects(name):
+    """Steps take operands away, and what is dead is asked before anybody verifies."""
+    none = DenseArrayBase.from_list(i32, [0] * len(OPS[name].spec.operands))
+    op = OPS[name].create(operands=[], result_types=[TokenType()], properties={SEGMENTS: none})
+    assert get_effects(op)
