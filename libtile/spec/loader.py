@@ -51,6 +51,7 @@ DATA = (
 _DECLARATION = re.compile(r"^(\w+)\s*:\s*(\w+)([?*]?)(?:\s*=\s*([\w()$-]+))?(?:\s*@([\w.]+))?$")
 _CASE = re.compile(r"^(\w+)\s*=\s*(\d+)(?:\s*@([\d.]+))?$")
 _TRAIT = re.compile(r"^(\w+)(?:\((.*)\))?$")
+_INTEGER = re.compile(r"-?\d+")
 _TYPE_PARAMETER_KINDS = frozenset({"type", "i64_array", "i32_array", "u32"})
 _DEBUG_FIELD_KINDS = frozenset({"ref", "string", "varint"})
 _ARITY = {"": "one", "?": "optional", "*": "variadic"}
@@ -71,7 +72,7 @@ def _declaration(text: str, where: str) -> tuple[str, str, str, str | None, str 
 def _default(text: str | None) -> int | str | None:
     if text is None:
         return None
-    return int(text) if re.fullmatch(r"-?\d+", text) else text
+    return int(text) if _INTEGER.fullmatch(text) else text
 
 
 class _Builder:
