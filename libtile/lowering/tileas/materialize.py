@@ -61,6 +61,7 @@ from libtile.dialects.nv_tileas.types import (
     PipelineType,
     ProducerTokenType,
 )
+from libtile.ir.operands import set_operand
 from libtile.ir.places import walk
 from libtile.ir.tile_form import TileOp, erase
 from libtile.layouts import LinearLayout
@@ -286,7 +287,7 @@ class _Pipeline:
             erase(load)
         places = {op: place for place, op in enumerate(self.body.ops)}
         for read in sorted(reads, key=lambda op: places[op]):
-            read.operands[0] = token
+            set_operand(read, "token", token)
             token, last = read.consumed, read
         Inserter(self.body, last.next_op, last.location).add(ConsumerReleaseOp.make(token))
 

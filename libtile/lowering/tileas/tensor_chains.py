@@ -342,8 +342,6 @@ class TensorChain(Chain):
         ]
         each.add(scf.YieldOp(*following))
         at.add(scf.ForOp(zero, count, one, given, body))
-        for token, _ in held.values():
-            at.add(ConsumerReleaseOp.make(token, after_products=True))
         at.add(PipelineYieldOp.make())
 
     @staticmethod

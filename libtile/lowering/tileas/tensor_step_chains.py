@@ -283,8 +283,6 @@ class TensorStepChain(StepChain):
         following = [each.value(IncIterOp.make(places[n], results=[places[n].type])) for n in moving]
         each.add(scf.YieldOp(*following))
         at.add(scf.ForOp(zero, count, one, given, body))
-        for token, _ in held.values():
-            at.add(ConsumerReleaseOp.make(token, after_products=True))
         at.add(PipelineYieldOp.make())
 
     @staticmethod

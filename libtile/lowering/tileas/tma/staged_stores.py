@@ -136,12 +136,13 @@ def store_in_turns(
     carried = [body.insert_arg(none.type, len(body.args)) for _ in buffers]
     proxy = "async" if store.is_ordered_by_threads(loop) else "async.shared"
     at = Inserter(body, op, op.location)
+    corner = store.tile.corner(at, {})
     if store.waits:
         at.add(WaitOp.make(carried, pending=0))
         at.add(BarrierOp.make())
     in_use = () if store.waits or store.is_behind_wait else carried
     groups = _copies(
-        at, store.tile, staging, buffers, in_use, (descriptor, index), proxy, delay=delay, others=store.others
+        at, store.tile, staging, buffers, in_use, (descriptor, index, corner), proxy, delay=delay, others=store.others
     )
     if store.at_once:
         at.add(WaitOp.make(groups, pending=0))
@@ -159,19 +160,20 @@ def store_in_parts(
         at.value(AllocTensorOp.make(within, results=[staging.type], alignment=staging.alignment))
         for _ in range(staging.buffers)
     ]
-    return _copies(at, tile, staging, buffers, (), (descriptor, index), proxy, delay=delay)
+    corner = tile.corner(at, {})
+    return _copies(at, tile, staging, buffers, (), (descriptor, index, corner), proxy, delay=delay)
 
 
 def _copies(
     at: Inserter, tile: TmaTile, staging: Staging, buffers: Sequence[SSAValue], carried: Sequence[SSAValue],
-    described: tuple[SSAValue, int], proxy: str, *, delay: bool, others: int = 0,
+    described: tuple[SSAValue, int, Sequence[SSAValue]], proxy: str, *, delay: bool, others: int = 0,
 ) -> list[SSAValue]:  # fmt: skip
     """The copies of all parts, through buffers in turn, which those of carried groups may still read, with the groups
-    of `others` behind them; their last groups."""
+    of `others` behind them; their last groups. A tile is `described` by its descriptor, the number of that, and its
+    corner."""
     op, groups = tile.access, dict(enumerate(carried))
     assert isinstance(op, TiledStoreOp)
-    descriptor, index = described
-    corner = tile.corner(at, {})
+    descriptor, index, corner = described
     for number, offsets in enumerate(staging.corners):
         turn = number % len(buffers)
         if turn in groups:
