@@ -198,8 +198,9 @@ class SharedDescriptor:
 
 
 @lru_cache(maxsize=1024)
-def decode_shared(word: int, which: str, transposed: bool) -> SharedDescriptor:
-    """The descriptor of a matrix named `which`, which is contiguous along k or `transposed`. Raises DescriptorError."""
+def decode_shared(word: int, which: str, transposed: bool, words: bool = False) -> SharedDescriptor:
+    """The descriptor of a matrix named `which`, which is contiguous along k or `transposed`. One of `words`, elements
+    of 32 bits, can be transposed under one swizzle only. Raises DescriptorError."""
 
     def refuse(name: str, first: int, bits: int, why: str) -> DescriptorError:
         value = word >> first & (1 << bits) - 1
@@ -222,5 +223,7 @@ def decode_shared(word: int, which: str, transposed: bool) -> SharedDescriptor:
         raise refuse("the swizzle", 61, 3, "there are 0 (none), 1 (128B by 32 bytes), 2 (128B), 4 (64B) and 6 (32B)")
     if swizzle.atom == 32 and not transposed:
         raise refuse("the swizzle", 61, 3, "128B by 32 bytes is for operands that are not contiguous along k")
+    if words and transposed and swizzle.atom != 32:
+        raise refuse("the swizzle", 61, 3, "tf32 that is not contiguous along k needs 1 (128B by 32 bytes)")
     start, leading, stride = ((word >> first & 0x3FFF) << 4 for first in (0, 16, 32))
     return SharedDescriptor(start, leading, stride, swizzle)

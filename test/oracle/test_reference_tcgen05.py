@@ -34,6 +34,21 @@ def gemm(a, b, c, tm: ct.Constant[int], tn: ct.Constant[int], tk: ct.Constant[in
 
 
 @ct.kernel
+def gemm_tf32(
+    a, b, c, tm: ct.Constant[int], tn: ct.Constant[int], tk: ct.Constant[int],
+    a_rows: ct.Constant[int], b_rows: ct.Constant[int],
+):  # fmt: skip
+    """f32 that becomes tf32; an operand whose rows are given is contiguous along k, the other one is not."""
+    i, j = ct.bid(0), ct.bid(1)
+    acc = ct.full((tm, tn), 0, dtype=ct.float32)
+    for k in range(ct.cdiv(a.shape[1 if a_rows else 0], tk)):
+        x = ct.load(a, index=(i, k), shape=(tm, tk)) if a_rows else ct.load(a, index=(k, i), shape=(tk, tm)).transpose()
+        y = ct.load(b, index=(j, k), shape=(tn, tk)).transpose() if b_rows else ct.load(b, index=(k, j), shape=(tk, tn))
+        acc = ct.mma(ct.astype(x, ct.tfloat32), ct.astype(y, ct.tfloat32), acc)
+    ct.store(c, index=(i, j), tile=acc)
+
+
+@ct.kernel
 def scaled(a, a_scale, b, b_scale, c, tm: ct.Constant[int], tn: ct.Constant[int], tk: ct.Constant[int]):
     acc = ct.full((tm, tn), 0, dtype=ct.float32)
     for k in range(ct.num_tiles(a, axis=1, shape=(tm, tk))):
@@ -102,6 +117,36 @@ def test_a_product_of_large_tiles_by_a_cta_or_a_pair(tm: int, tn: int, ctas: int
     ptx = ptx_agrees(ct.kernel(gemm, num_ctas=ctas), arrays, [tm, tn, 64], (2, 2), tmp_path)
     assert f"tcgen05.mma.cta_group::{ctas}.kind::f16" in ptx
     assert np.array_equal(c, (a.astype("f4") @ b.astype("f4")).astype("f2"))
+
+
+TF32 = [
+    (128, 128, True, False), *(
+        pytest.param(*case, marks=pytest.mark.slow)
+        for case in (
+            (128, 256, True, False), (256, 128, True, False), (128, 128, True, True), (128, 128, False, True),
+            (128, 128, False, False),
+        )
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("tm", "tn", "a_rows", "b_rows"), TF32)
+def test_a_product_of_tf32_whose_operands_lie_either_way(
+    tm: int, tn: int, a_rows: bool, b_rows: bool, tmp_path: Path
+) -> None:
+    """What is not contiguous along k lies in shared memory with atoms of 32 bytes exchanged, by TMA and for tcgen05."""
+    rng = np.random.default_rng(3)
+    m, n, k = tm + 16, tn - 16, 80
+    a, b = (rng.integers(-64, 65, shape).astype("f4") for shape in ((m, k), (k, n)))  # sums are exact
+    c = np.zeros((m, n), "f4")
+    given = [np.ascontiguousarray(x) for x in (a if a_rows else a.T, b.T if b_rows else b)]
+    arrays = [(x, ct.float32) for x in (*given, c)]
+    ptx = ptx_agrees(gemm_tf32, arrays, [tm, tn, 64, int(a_rows), int(b_rows)], (2, 1), tmp_path)
+    assert "tcgen05.mma.cta_group::1.kind::tf32" in ptx
+    assert np.array_equal(c, a @ b)
+    # By 32 bytes: to the next 32 elements a panel of 64 rows of 128 bytes, to the next rows along k four of them.
+    by_32_bytes = 1 << 61 | 1 << 46 | 512 >> 4 << 32 | 64 * 128 >> 4 << 16
+    assert (str(by_32_bytes) in ptx) == (not a_rows or not b_rows)
 
 
 def _codes(rng: np.random.Generator, shape: tuple[int, int], low: int, high: int) -> np.ndarray:

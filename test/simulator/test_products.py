@@ -255,6 +255,14 @@ def test_a_base_offset_is_refused() -> None:
     assert found.message == "the base offset 1 in the descriptor of B is not simulated"
 
 
+@pytest.mark.parametrize("bit", [46, 61])
+def test_what_descriptors_of_tcgen05_say_is_refused(bit: int) -> None:
+    """Their version, and the swizzle by 32 bytes that wgmma has not."""
+    found = fault_of(f"mov.b64 %rd3, {1 << bit}; or.b64 %rd3, %rd3, %rd2;" + FENCE + issue(b="%rd3") + DONE)
+    assert found.kind == "illegal-instruction"
+    assert "of B sets bits that those of wgmma have not: the version (46-48) and swizzles by 32 bytes" in found.message
+
+
 # -- setmaxnreg
 
 

@@ -112,6 +112,18 @@ def mn_major(rows: np.ndarray) -> np.ndarray:
     return np.concatenate([k_major(rows[:, at : at + 128]) for at in range(0, rows.shape[1], 128)])
 
 
+def mn_major_words(rows: np.ndarray) -> np.ndarray:
+    """As `mn_major`, for elements of 32 bits: unit u of 32 bytes of row k is the (u xor k % 4)th."""
+    depth, width = rows.shape
+    image = np.zeros((width // 128, depth, 4, 32), np.uint8)
+    for panel in range(width // 128):
+        for k in range(depth):
+            for u in range(4):
+                at = 128 * panel + 32 * u
+                image[panel, k, u ^ k % 4] = rows[k, at : at + 32]
+    return image.reshape(-1)
+
+
 def cores(rows: np.ndarray) -> np.ndarray:
     """Without swizzle: blocks of 8 rows by 16 bytes, those along the rows first."""
     outer, width = rows.shape
@@ -184,10 +196,13 @@ def product(
     parts, words = [], []
     at = 0
     for transposed, raw in ((ta, a_bytes), (tb, b_bytes)):
-        image = mn_major(raw) if transposed else build(raw)
+        words_apart = transposed and kind == "tf32"
+        image = mn_major_words(raw) if words_apart else mn_major(raw) if transposed else build(raw)
         leading = k * 128 if transposed else 16
         if build is cores and not transposed:
             words.append(descriptor(at, len(raw) * 16, 128, 0))
+        elif words_apart:
+            words.append(descriptor(at, leading, 512, 1))
         else:
             words.append(descriptor(at, leading, 1024, 2))
         parts.append(np.concatenate([image, np.zeros(-len(image) % 1024, np.uint8)]))
@@ -206,9 +221,10 @@ def of_result(words: np.ndarray, kind: str) -> np.ndarray:
 
 CASES = [
     ("f16", 128, 64, False, False), ("f16", 128, 64, True, True), ("bf16", 128, 32, False, True),
-    ("bf16", 64, 40, False, False), ("tf32", 128, 16, False, False), ("e4m3", 128, 128, True, False),
-    ("e5m2", 64, 8, False, False), ("e2m3", 128, 32, False, False), ("e3m2", 64, 16, False, False),
-    ("e2m1", 128, 128, True, True), ("s8", 128, 32, False, False), ("u8", 64, 32, False, False),
+    ("bf16", 64, 40, False, False), ("tf32", 128, 16, False, False), ("tf32", 128, 64, True, True),
+    ("tf32", 64, 32, False, True), ("e4m3", 128, 128, True, False), ("e5m2", 64, 8, False, False),
+    ("e2m3", 128, 32, False, False), ("e3m2", 64, 16, False, False), ("e2m1", 128, 128, True, True),
+    ("s8", 128, 32, False, False), ("u8", 64, 32, False, False),
 ]  # fmt: skip
 
 
@@ -448,6 +464,15 @@ SHARED_FIELDS = [
     (GOOD | 1 << 61, "the swizzle (bits 61-63)"),
     (descriptor(0, 16, 512, 1), "for operands that are not contiguous along k"),
 ]
+
+
+def test_words_that_are_not_contiguous_along_k_lie_under_one_swizzle() -> None:
+    for swizzle, stride in ((0, 128), (2, 1024), (4, 512), (6, 256)):
+        with pytest.raises(SimulationFault, match=r"tf32 that is not contiguous along k needs 1 \(128B by 32 bytes\)"):
+            word = instruction(128, 32, 2, 2, tb=1)
+            before, operand = in_shared(GOOD)
+            right = descriptor(16384, 1024, stride, swizzle)
+            run(IMAGE, 32, before=zeros(32), issue=before + issue(operand, right, word, "tf32"))
 
 
 @pytest.mark.parametrize(("word", "message"), SHARED_FIELDS)

@@ -152,8 +152,9 @@ class Multiplication:
         d, a, b, word, adds, *rest = values
         try:
             spec = decode_instruction(word, self.kind, self.ctas, self.factors, self.a_in_memory)
-            right = decode_shared(b, "B", spec.b_transposed)
-            left = None if self.a_in_memory else decode_shared(a, "A", spec.a_transposed)
+            words = self.kind == "tf32"
+            right = decode_shared(b, "B", spec.b_transposed, words)
+            left = None if self.a_in_memory else decode_shared(a, "A", spec.a_transposed, words)
         except DescriptorError as error:
             M.fault("illegal-instruction", str(error), ins, thread)
         slots = M.tensor_slots(ins, thread, self.ctas)

@@ -46,6 +46,8 @@ class WgmmaSpec:
 
 # Swizzle field of a descriptor (bits 62-63) to the bytes of a row that it permutes.
 _SPAN = {0: 0, 1: 128, 2: 64, 3: 32}
+# Bits of a descriptor that are no field: behind the strides (46-48), and between the base offset and the swizzle.
+_RESERVED = 7 << 46 | 0x3FF << 52
 
 
 def descriptor_offsets(descriptor: int, outer: int, k: int, bits: int, transposed: bool) -> np.ndarray:
@@ -105,6 +107,12 @@ class Wgmma:
         base = descriptor >> 49 & 7
         if base:
             text = f"the base offset {base} in the descriptor of {which.upper()} is not simulated"
+            M.fault("illegal-instruction", text, self.info.instruction, thread)
+        if descriptor & _RESERVED:
+            text = (
+                f"the descriptor 0x{descriptor:016x} of {which.upper()} sets bits that those of wgmma have not: the "
+                "version (46-48) and swizzles by 32 bytes (61-63) are tcgen05's"
+            )
             M.fault("illegal-instruction", text, self.info.instruction, thread)
         start, span = (descriptor & 0x3FFF) << 4, _SPAN[descriptor >> 62 & 3]
         if M.check_products and span and start % (8 * span) >= span:
