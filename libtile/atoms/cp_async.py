@@ -15,26 +15,27 @@ from libtile.layouts.builders import dim_names, nvmma_shared, row_major
 from libtile.layouts.convert import bank_conflicts, lanes_at_once, shared_for
 from libtile.layouts.registers import register_groups
 from libtile.layouts.renaming import without_register_copies
+from libtile.layouts.row_swizzles import CHUNK, SWIZZLES
 from libtile.numerics.elements import STORAGE_BYTES
 
 COPY_BYTES = (4, 8, 16)
 CHUNK_BYTES = 16
 
-SWIZZLES = (128, 64, 32)
-"""Widths in bytes of rows whose 16-byte chunks are permuted, as TMA and wgmma know them."""
 
-
-def operand_shared_layout(shape: Sequence[int], element: str, fastest: int | None = None) -> LinearLayout:
+def operand_shared_layout(
+    shape: Sequence[int], element: str, fastest: int | None = None, atom: int = CHUNK
+) -> LinearLayout:
     """A shared-memory layout for a tile that products read: contiguous along a dimension (default: the last), with the
-    swizzle in which 16-byte copies along rows, and ldmatrix along rows or transposed, meet no bank conflicts.
+    swizzle in which 16-byte copies along rows, and ldmatrix along rows or transposed, meet no bank conflicts. Rows that
+    are long enough are exchanged by atoms of so many bytes.
 
     Rows and columns are that dimension and the last of the others with more than one element; the rest are batches.
     """
-    return _operand_shared_layout(tuple(shape), element, fastest)
+    return _operand_shared_layout(tuple(shape), element, fastest, atom)
 
 
 @lru_cache(maxsize=256)
-def _operand_shared_layout(shape: tuple[int, ...], element: str, fastest: int | None) -> LinearLayout:
+def _operand_shared_layout(shape: tuple[int, ...], element: str, fastest: int | None, atom: int) -> LinearLayout:
     names = dim_names(len(shape))
     if fastest is None:
         fastest = len(shape) - 1
@@ -42,7 +43,8 @@ def _operand_shared_layout(shape: tuple[int, ...], element: str, fastest: int | 
     if not others:
         return row_major(shape, [fastest, *(d for d in reversed(range(len(shape))) if d != fastest)])
     rows, size = others[0], STORAGE_BYTES[element]
-    swizzle = next((s for s in SWIZZLES if s <= shape[fastest] * size), 0)
+    known = [s for s in SWIZZLES if s.atom in (CHUNK, atom) and s.span <= shape[fastest] * size]
+    swizzle = known[-1]
     matrix = nvmma_shared([shape[rows], shape[fastest]], 8 * size, swizzle)
     layout = matrix.rename_outs({"dim0": names[rows], "dim1": names[fastest]})
     for d in range(len(shape)):

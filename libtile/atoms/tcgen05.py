@@ -21,6 +21,7 @@ from libtile.atoms.mma_moves import powers
 from libtile.atoms.wgmma import SharedOperand
 from libtile.layouts import LANE, REGISTER, WARP, LinearLayout
 from libtile.layouts.builders import dim_names
+from libtile.layouts.row_swizzles import RowSwizzle
 from libtile.support.records import replace
 from libtile.targets import MmaAtom, Target
 
@@ -53,7 +54,7 @@ ROWS_BITS = 32
 ROW, COLUMN, PACKED = "row", "column", "packed"
 """The dimensions of layouts of tensor memory: lane, column, and element of a column that holds several."""
 
-_MODES = {0: 0, 128: 2, 64: 4, 32: 6}
+_MODES = {RowSwizzle(0): 0, RowSwizzle(128, 32): 1, RowSwizzle(128): 2, RowSwizzle(64): 4, RowSwizzle(32): 6}
 _VERSION = 1 << 46
 _OPERANDS = {
     "f16": {"f16": 0, "bf16": 1},
@@ -92,10 +93,10 @@ def share_of(atom: MmaAtom) -> MmaAtom:
     return replace(atom, m=atom.m // ctas, n=atom.n // ctas)
 
 
-def can_transpose(target: Target, atom: MmaAtom) -> bool:
-    """Whether operands may be MN-major."""
+def transposed_atoms(target: Target, atom: MmaAtom) -> tuple[int, ...]:
+    """The bytes of the atoms of swizzles under which operands may be MN-major; none where they may not."""
     family = target.tcgen05(atom.a, atom.b, atom.d)
-    return family is not None and family.transposed
+    return () if family is None else family.transposed
 
 
 def kind(target: Target, atom: MmaAtom) -> str:
@@ -268,10 +269,10 @@ def register_layout(shape: tuple[int, ...], warps: int) -> LinearLayout:
 
 
 def shared_operand(
-    layout: LinearLayout, side: str, atom: MmaAtom, element_bytes: int, transposable: bool
+    layout: LinearLayout, side: str, atom: MmaAtom, element_bytes: int, transposed_atoms: tuple[int, ...]
 ) -> SharedOperand | str:
     """How an operand (side "a": rows x depth, "b": depth x columns) in this layout is read, or why it cannot be."""
-    return wgmma.shared_operand(layout, side, share_of(atom), element_bytes, transposable)
+    return wgmma.shared_operand(layout, side, share_of(atom), element_bytes, transposed_atoms)
 
 
 def fields(operand: SharedOperand) -> int:

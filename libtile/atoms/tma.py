@@ -3,7 +3,7 @@
 
 A tensor map says where a tensor lies, its sizes and strides, and the box that one copy moves; what lies outside of the
 tensor is read as zeros and not written. The box stands in shared memory with its innermost dimension fastest, and
-16-byte chunks exchanged by a swizzle (PTX ISA, "Tensors"; CUDA driver API, `cuTensorMapEncodeTiled`, for the limits).
+atoms exchanged by a swizzle (PTX ISA, "Tensors"; CUDA driver API, `cuTensorMapEncodeTiled`, for the limits).
 A tile in shared memory is made of one or more such boxes.
 """
 
@@ -13,15 +13,13 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from libtile.layouts import OFFSET, LinearLayout
+from libtile.layouts.row_swizzles import BANKS, CHUNK, SWIZZLES, RowSwizzle
 from libtile.numerics.elements import ELEMENTS, POINTER, ElementType
 from libtile.support.records import dataclass
 from libtile.targets.tensor_map import MAX_BOX, MAX_RANK
 
-SWIZZLES = (0, 32, 64, 128)
-"""Bytes of a row whose chunks are exchanged; 0 is no swizzle, which comes first where nothing tells them apart."""
-CHUNK = 16
 ALIGNMENT = 128
-"""Bytes of a box's address in shared memory; with a swizzle 8 of its rows."""
+"""Bytes of a box's address in shared memory; with a swizzle what its pattern begins again after."""
 MAX_BYTES = 1 << 20
 """What the byte count of a barrier object's phase is below (PTX ISA, "mbarrier.expect_tx": the range of tx-count)."""
 
@@ -103,18 +101,17 @@ class Copy:
 @dataclass(frozen=True)
 class Boxes:
     """A tile in boxes. `order` lists the tile's dimensions as the tensor map has them, innermost first; `box` counts
-    elements in this order; `swizzle` is one of `SWIZZLES`."""
+    elements in this order."""
 
     order: tuple[int, ...]
     box: tuple[int, ...]
-    swizzle: int
+    swizzle: RowSwizzle
     copies: tuple[Copy, ...]
-    alignment: int
 
     @property
-    def swizzle_name(self) -> str:
-        """As `libtile.targets.tensor_map` calls it."""
-        return f"{self.swizzle}B" if self.swizzle else "none"
+    def alignment(self) -> int:
+        """Of the tile in shared memory, in bytes."""
+        return _alignment(self.swizzle)
 
 
 def rows_of(box: Sequence[int]) -> int:
@@ -167,15 +164,21 @@ def row_boxes(shared: LinearLayout, contiguous: int, element_bytes: int) -> Boxe
                 Copy(tuple(map(sum, zip(c.corner, corner))), c.offset + (row * element_bytes << down + i))
                 for c in copies
             ]
-        return Boxes((contiguous, 1 - contiguous), (row, 1), swizzle, tuple(copies), max(ALIGNMENT, 8 * swizzle))
+        return Boxes((contiguous, 1 - contiguous), (row, 1), swizzle, tuple(copies))
     return "its layout in shared memory is none that tensor copies write"
 
 
-def _rows(shared: LinearLayout, contiguous: int, size: int, swizzle: int) -> tuple[int, list[tuple[int, int]]] | None:
+def _alignment(swizzle: RowSwizzle) -> int:
+    return max(ALIGNMENT, swizzle.repeats)
+
+
+def _rows(
+    shared: LinearLayout, contiguous: int, size: int, swizzle: RowSwizzle
+) -> tuple[int, list[tuple[int, int]]] | None:
     """(elements of an inner row, (dimension, distance) of each further bit of the offset) of a layout with a swizzle;
     None when it has not this one."""
     basis = shared.basis(OFFSET)
-    row = swizzle // size if swizzle else min(shared.shape[contiguous], MAX_BOX)
+    row = swizzle.span // size if swizzle.span else min(shared.shape[contiguous], MAX_BOX)
     inner = row.bit_length() - 1
     if len(basis) < inner or row * size % CHUNK:
         return None
@@ -183,13 +186,13 @@ def _rows(shared: LinearLayout, contiguous: int, size: int, swizzle: int) -> tup
     for i in range(inner):
         if basis[i] != tuple(1 << i if d == contiguous else 0 for d in range(rank)):
             return None
-    exchanged = (swizzle // CHUNK).bit_length() - 1 if swizzle else 0
+    first = BANKS.bit_length() - 1
     moves = []
     for i, vector in enumerate(basis[inner:], start=inner):
         bit = i + size.bit_length() - 1  # of the byte address
         wanted = list(vector)
-        if 7 <= bit < 7 + exchanged:
-            wanted[contiguous] ^= (CHUNK << bit - 7) // size
+        if first <= bit < first + swizzle.exchanged:
+            wanted[contiguous] ^= (swizzle.atom << bit - first) // size
         moved = [(d, v) for d, v in enumerate(wanted) if v]
         if len(moved) != 1 or moved[0][1] & (moved[0][1] - 1):
             return None
@@ -198,8 +201,9 @@ def _rows(shared: LinearLayout, contiguous: int, size: int, swizzle: int) -> tup
 
 
 def _boxes(
-    shared: LinearLayout, contiguous: int, size: int, swizzle: int, row: int, moves: list[tuple[int, int]], rows: int
-) -> Boxes | str:
+    shared: LinearLayout, contiguous: int, size: int, swizzle: RowSwizzle, row: int, moves: list[tuple[int, int]],
+    rows: int,
+) -> Boxes | str:  # fmt: skip
     order, box = [contiguous], {contiguous: row}
     nbytes, inside = row * size, 0
     for d, distance in moves:
@@ -214,7 +218,7 @@ def _boxes(
         if not begun:
             order.append(d)
         box[d], nbytes, inside = 2 * distance, 2 * nbytes, inside + 1
-    alignment = max(ALIGNMENT, 8 * swizzle)
+    alignment = _alignment(swizzle)
     if len(moves) > inside and nbytes % alignment:
         return f"its boxes of {nbytes} bytes would not be aligned to {alignment} in shared memory"
     rank = len(shared.shape)
@@ -225,4 +229,4 @@ def _boxes(
             for c in copies
         ]
     order += [d for d in reversed(range(rank)) if d not in box]
-    return Boxes(tuple(order), tuple(box.get(d, 1) for d in order), swizzle, tuple(copies), alignment)
+    return Boxes(tuple(order), tuple(box.get(d, 1) for d in order), swizzle, tuple(copies))

@@ -6,16 +6,16 @@ The fragments are those of mma.sync with 16 rows for each warp (PTX ISA, "Regist
 Layouts"), so that a tile's layouts come from the same bits: lanes and registers within 16 rows, warps along the rows.
 
 An operand in shared memory is contiguous along k ("K-major") or along the rows or columns of the result ("MN-major",
-`transposed`). It is made of 8 rows of 16-byte chunks, which a swizzle of S bytes permutes; with r and c as row and
-column of such a panel, both counted along what is contiguous last,
+`transposed`). It is made of R rows of S bytes, after which the pattern of a swizzle of S bytes begins again: 8, or 4
+where it exchanges atoms of 32 bytes in place of 16, which only tcgen05 reads, and only MN-major,
 
     K-major,  swizzle S    row r, byte b along k     (r % 8) S + b + (r / 8) stride
     K-major,  none         row r, byte b along k     (r % 8) 16 + b % 16 + (b / 16) leading + (r / 8) stride
-    MN-major, swizzle S    k, byte b along MN        (k % 8) S + b % S + (b / S) leading + (k / 8) stride
+    MN-major, swizzle S    k, byte b along MN        (k % R) S + b % S + (b / S) leading + (k / R) stride
     MN-major, none         k, byte b along MN        (k % 8) 16 + b % 16 + (b / 16) stride + (k / 8) leading
 
-and then bits 4 to 6 of the address are xored with bits 7 to 9, as many of them as the swizzle has (PTX ISA, "Strides"
-and "Matrix descriptor format"). `shared_operand` looks for the descriptor that says where a layout has its elements.
+and then the swizzle moves the atoms (`RowSwizzle`; PTX ISA, "Strides" and "Matrix descriptor format"). `shared_operand`
+looks for the descriptor that says where a layout has its elements.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from functools import lru_cache
 from libtile.atoms.mma_moves import powers
 from libtile.layouts import LANE, OFFSET, REGISTER, WARP, LinearLayout
 from libtile.layouts.builders import dim_names
+from libtile.layouts.row_swizzles import CHUNK, SWIZZLES, RowSwizzle
 from libtile.support.records import dataclass
 from libtile.targets import MmaAtom, Target
 
@@ -35,11 +36,7 @@ ROWS = 64
 GROUP_WARPS = 4
 """Warps of a warpgroup."""
 WARP_ROWS = ROWS // GROUP_WARPS
-SWIZZLES = (128, 64, 32, 0)
-"""Bytes of a row whose chunks a swizzle permutes, the widest first; 0 is no swizzle."""
-_MODES = {0: 0, 128: 1, 64: 2, 32: 3}
-_CHUNK = 16
-_PANEL_ROWS = 8
+_MODES = {RowSwizzle(0): 0, RowSwizzle(128): 1, RowSwizzle(64): 2, RowSwizzle(32): 3}
 _FIELD = 1 << 14
 """What the fields of a descriptor are below, in 16 bytes."""
 
@@ -54,10 +51,11 @@ def find(target: Target, a: str, b: str, d: str, rows: int, columns: int, depth:
     return MmaAtom(ROWS, fitting[-1], family.k, a, b, d, family=FAMILY, since=family.since) if fitting else None
 
 
-def can_transpose(target: Target, atom: MmaAtom) -> bool:
-    """Whether operands in shared memory may be MN-major."""
+def transposed_atoms(target: Target, atom: MmaAtom) -> tuple[int, ...]:
+    """The bytes of the atoms of swizzles under which operands in shared memory may be MN-major; none where they may
+    not."""
     family = target.wgmma(atom.a, atom.b, atom.d)
-    return family is not None and family.transposed
+    return () if family is None else family.transposed
 
 
 def accumulator_registers(atom: MmaAtom) -> int:
@@ -108,32 +106,32 @@ def a_layout(shape: Sequence[int], warps: int, element_bits: int) -> LinearLayou
 class SharedOperand:
     """How the instruction finds an operand in shared memory: the fields of its descriptor, and the layout behind them.
 
-    `leading` and `stride` are bytes, `swizzle` one of `SWIZZLES`. `outer` is the dimension of the layout that is not k.
+    `leading` and `stride` are bytes. `outer` is the dimension of the layout that is not k.
     """
 
     layout: LinearLayout
     element_bytes: int
     outer: int
     transposed: bool
-    swizzle: int
+    swizzle: RowSwizzle
     leading: int
     stride: int
 
     @property
     def fields(self) -> int:
         """The descriptor of an operand at address 0 (PTX ISA, "Matrix descriptor format")."""
-        return _MODES[self.swizzle] << 62 | self.stride // _CHUNK << 32 | self.leading // _CHUNK << 16
+        return _MODES[self.swizzle] << 62 | self.stride // CHUNK << 32 | self.leading // CHUNK << 16
 
     @property
     def alignment(self) -> int:
         """Bytes of the address of the whole tile: where the pattern of the swizzle begins again."""
-        return max(self.swizzle * _PANEL_ROWS, 128)
+        return max(self.swizzle.repeats, 128)
 
     def start(self, outer: int, k: int) -> int:
         """Where the part from (outer, k) on begins, in bytes from the tile's start; both are multiples of what one
         instruction takes. ValueError where a descriptor cannot begin."""
         at = _offset(self.layout, self.outer, outer, k) * self.element_bytes
-        if self.swizzle and at % (self.swizzle * _PANEL_ROWS) >= self.swizzle:
+        if self.swizzle.span and at % self.swizzle.repeats >= self.swizzle.span:
             raise ValueError(f"element ({outer}, {k}) lies at byte {at}, within a pattern of the swizzle")
         return at
 
@@ -150,50 +148,57 @@ def _inverse(layout: LinearLayout) -> LinearLayout:
 
 @lru_cache(maxsize=256)
 def shared_operand(
-    layout: LinearLayout, side: str, atom: MmaAtom, element_bytes: int, transposable: bool
+    layout: LinearLayout, side: str, atom: MmaAtom, element_bytes: int, transposed_atoms: tuple[int, ...]
 ) -> SharedOperand | str:
     """How an operand (side "a": rows x depth, "b": depth x columns) in this layout is read by an instruction, or why it
-    cannot be. `transposable` says whether it may be MN-major."""
+    cannot be. It may be MN-major under swizzles with atoms of `transposed_atoms` bytes, if there are any."""
     outer_dim = 0 if side == "a" else 1
     if len(layout.shape) != 2 or layout.in_dims != (OFFSET,):
         return f"its layout in shared memory is not one of offsets of a matrix: {layout.shape}"
     outer, depth = (atom.m if side == "a" else atom.n), atom.k
     if layout.shape[outer_dim] % outer or layout.shape[1 - outer_dim] % depth:
         return f"it is smaller than the {outer} x {depth} of one instruction"
+    refused = "its layout in shared memory is none that a descriptor says"
     for transposed in (False, True):
-        for swizzle in SWIZZLES:
+        atoms = transposed_atoms if transposed else (CHUNK,)
+        for swizzle in reversed(SWIZZLES):
+            if not transposed and swizzle.atom not in atoms:
+                continue
             found = _derived(layout, outer_dim, outer, depth, element_bytes, transposed, swizzle)
             if found is None:
                 continue
-            if transposed and not transposable:
-                return f"products of {atom.a} and {atom.b} read operands that are contiguous along k only"
-            return found
-    return "its layout in shared memory is none that a descriptor says"
+            if swizzle.atom in atoms:
+                return found
+            refused = f"products of {atom.a} and {atom.b} read operands that are contiguous along k only"
+            if atoms:
+                refused += f", or exchanged by {' or '.join(map(str, atoms))} bytes"
+    return refused
 
 
 def _derived(
-    layout: LinearLayout, outer_dim: int, outer: int, depth: int, size: int, transposed: bool, swizzle: int
-) -> SharedOperand | None:
+    layout: LinearLayout, outer_dim: int, outer: int, depth: int, size: int, transposed: bool,
+    swizzle: RowSwizzle,
+) -> SharedOperand | None:  # fmt: skip
     """The descriptor of this kind whose elements lie where the layout has them; None when there is none."""
 
     def at(out: int, k: int) -> int:
         return _offset(layout, outer_dim, out, k) * size if out < outer and k < depth else 0
 
-    per = (swizzle or _CHUNK) // size
-    # Where the first panel, and the next 8 rows, lie: for what is beyond one instruction any number does.
+    per = (swizzle.span or CHUNK) // size
+    # Where the next panel, and the next rows, lie: for what is beyond one instruction any number does.
     if transposed:
-        beside, below = at(per, 0), at(0, _PANEL_ROWS)
-        leading, stride = (beside, below) if swizzle else (below, beside)
+        beside, below = at(per, 0), at(0, swizzle.rows)
+        leading, stride = (beside, below) if swizzle.span else (below, beside)
     else:
-        leading, stride = (_CHUNK if swizzle else at(0, per)), at(_PANEL_ROWS, 0)
+        leading, stride = (CHUNK if swizzle.span else at(0, per)), at(swizzle.rows, 0)
     made = SharedOperand(layout, size, outer_dim, transposed, swizzle, leading, stride)
-    if any(x % _CHUNK or x // _CHUNK >= _FIELD for x in (leading, stride)):
+    if any(x % CHUNK or x // CHUNK >= _FIELD for x in (leading, stride)):
         return None
     places = [(x, 0) for x in powers(1, outer)] + [(0, k) for k in powers(1, depth)]
     plain = [_before_swizzle(made, *place) for place in places]
     # Distances that are different bits add as they xor, and then the basis says where every element is.
     disjoint = sum(plain) == _or(plain) and all(x and x & (x - 1) == 0 for x in plain)
-    if not disjoint or any(_swizzled(made, x) != at(*place) for x, place in zip(plain, places)):
+    if not disjoint or any(swizzle.moved(x) != at(*place) for x, place in zip(plain, places)):
         return None
     return made
 
@@ -207,17 +212,12 @@ def _or(values: Sequence[int]) -> int:
 
 def _before_swizzle(operand: SharedOperand, outer: int, k: int) -> int:
     """The byte of an element of one instruction, by the table above."""
-    size, span = operand.element_bytes, operand.swizzle or _CHUNK
+    size, swizzled, rows = operand.element_bytes, bool(operand.swizzle.span), operand.swizzle.rows
+    span = operand.swizzle.span or CHUNK
     row, byte = (k, outer * size) if operand.transposed else (outer, k * size)
     down, across = operand.stride, operand.leading
-    if operand.transposed and not operand.swizzle:
+    if operand.transposed and not swizzled:
         down, across = across, down
-    if operand.swizzle and not operand.transposed:
-        return row % _PANEL_ROWS * span + byte + row // _PANEL_ROWS * down
-    return row % _PANEL_ROWS * span + byte % span + byte // span * across + row // _PANEL_ROWS * down
-
-
-def _swizzled(operand: SharedOperand, byte: int) -> int:
-    """The byte with its chunk exchanged."""
-    mask = max(operand.swizzle // _CHUNK - 1, 0)
-    return byte ^ (byte >> 7 & mask) << 4
+    if swizzled and not operand.transposed:
+        return row % rows * span + byte + row // rows * down
+    return row % rows * span + byte % span + byte // span * across + row // rows * down

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from libtile.layouts.linear import LANE, OFFSET, REGISTER, WARP, LinearLayout
+from libtile.layouts.row_swizzles import BANKS, SWIZZLES, RowSwizzle
 from libtile.support.records import dataclass
 
 
@@ -239,24 +240,23 @@ def swizzled(shape: Sequence[int], swizzle: Swizzle, order: Sequence[int] = (1, 
 
 
 def nvmma_shared(
-    shape: Sequence[int], element_bits: int, swizzle_bytes: int, order: Sequence[int] = (1, 0)
+    shape: Sequence[int], element_bits: int, rows: RowSwizzle, order: Sequence[int] = (1, 0)
 ) -> LinearLayout:
-    """The swizzle of TMA and wgmma (32, 64 or 128 bytes; 0: none) for a tile whose rows are `swizzle_bytes` long.
+    """The swizzle of TMA, wgmma and tcgen05 for a tile whose rows are as long as its span.
 
-    Within 8 rows of `swizzle_bytes`, 16-byte chunk c of row r is stored at chunk c xor (r * swizzle_bytes / 128 mod
-    swizzle_bytes / 16) (PTX ISA, "Shared memory matrix layout", swizzling modes). Wider tiles are made of several such
-    panels side by side; see `panels`.
+    Atom c of row r is stored at atom c xor (r * span / 128 mod span / atom) (PTX ISA, "Shared memory matrix layout",
+    swizzling modes). Wider tiles are made of several such panels side by side.
     """
-    if swizzle_bytes == 0:
+    if rows not in SWIZZLES:
+        raise ValueError(f"swizzle must be one of {', '.join(s.name for s in SWIZZLES)}, got {rows.name}")
+    if not rows.span:
         return row_major(shape, order)
-    if swizzle_bytes not in (32, 64, 128):
-        raise ValueError(f"swizzle must be 0, 32, 64 or 128 bytes, got {swizzle_bytes}")
-    row_elements = swizzle_bytes * 8 // element_bits
+    row_elements = rows.span * 8 // element_bits
     panel = [0, 0]
     panel[order[0]], panel[order[1]] = min(row_elements, shape[order[0]]), shape[order[1]]
     if panel[order[0]] < row_elements:
-        raise ValueError(f"a row of {panel[order[0]]} elements is shorter than the swizzle of {swizzle_bytes} bytes")
-    swizzle = Swizzle(16 * 8 // element_bits, 128 // swizzle_bytes, swizzle_bytes // 16)
+        raise ValueError(f"a row of {panel[order[0]]} elements is shorter than the swizzle of {rows.span} bytes")
+    swizzle = Swizzle(rows.atom * 8 // element_bits, BANKS // rows.span, rows.span // rows.atom)
     layout = swizzled(panel, swizzle, order)
     for d in (order[0], order[1]):
         if layout.out_size(f"dim{d}") < shape[d]:

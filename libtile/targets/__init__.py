@@ -56,8 +56,8 @@ class MmaAtom:
 class WgmmaFamily:
     """The wgmma.mma_async instructions of one depth `k` and these types, which have 64 rows and so many `columns`.
 
-    `transposed` says that operands in shared memory need not be contiguous along k, `since` is the first target that
-    has them.
+    `transposed` are the bytes of atoms of swizzles under which operands in shared memory need not be contiguous along
+    k, `since` is the first target that has them.
     """
 
     k: int
@@ -65,7 +65,7 @@ class WgmmaFamily:
     b: str
     d: str
     columns: tuple[int, ...]
-    transposed: bool
+    transposed: tuple[int, ...]
     since: int
 
 
@@ -83,7 +83,7 @@ class Tcgen05Family:
     b: str
     d: str
     columns: tuple[int, ...]
-    transposed: bool
+    transposed: tuple[int, ...]
     since: int
     block: int = 0
     factors: tuple[str, ...] = ()
@@ -254,7 +254,7 @@ def _families(section: str, number: int) -> Iterator[tuple[dict[str, Any], dict[
             continue
         first, last, step = row["columns"]
         columns = tuple(sorted([*range(first, last + 1, step), *row.get("more_columns", [])]))
-        transposed, since = row.get("transposed", False), _first(row["targets"])
+        transposed, since = tuple(row.get("transposed", ())), _first(row["targets"])
         for a, b in [(a, b) for a in row["operands"] for b in row["operands"] if a == b or row.get("mixed")]:
             for d in row["results"]:
                 fields = {"k": row["k"], "a": a, "b": b, "d": d, "columns": columns}

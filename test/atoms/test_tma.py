@@ -10,6 +10,7 @@ from libtile.atoms import tma
 from libtile.atoms.cp_async import operand_shared_layout
 from libtile.layouts.builders import nvmma_shared, row_major
 from libtile.layouts.linear import LinearLayout
+from libtile.layouts.row_swizzles import NONE, SWIZZLES
 from libtile.numerics.elements import STORAGE_BYTES
 from libtile.simulator.tensor_map import DecodedMap, TensorMap
 
@@ -17,7 +18,7 @@ from libtile.simulator.tensor_map import DecodedMap, TensorMap
 def written(shape, made, size):
     """Where the copies put each element of a tile, in bytes."""
     array = np.zeros([shape[d] for d in reversed(made.order)], dtype=f"u{size}")
-    tensor = DecodedMap.decode(TensorMap(array, made.box, swizzle=made.swizzle_name).encode(0))
+    tensor = DecodedMap.decode(TensorMap(array, made.box, swizzle=made.swizzle.name).encode(0))
     places = np.full(array.size, -1, dtype=np.int64)
     for copy in made.copies:
         assert copy.offset % made.alignment == 0
@@ -59,7 +60,7 @@ def test_boxes_write_the_layouts_that_products_read(element, shape):
 
 def test_a_wide_tile_is_panels_and_a_tall_one_boxes_of_256_rows():
     made = check(operand_shared_layout((64, 256), "f16", 1), 1, "f16")
-    assert (made.box, made.swizzle, made.order) == ((64, 64), 128, (1, 0))
+    assert (made.box, made.swizzle.span, made.order) == ((64, 64), 128, (1, 0))
     assert [c.corner for c in made.copies] == [(0, 0), (0, 64), (0, 128), (0, 192)]
     made = check(operand_shared_layout((512, 64), "f16", 1), 1, "f16")
     assert (made.box, [c.offset for c in made.copies]) == ((64, 256), [0, 32768])
@@ -69,10 +70,10 @@ def test_a_wide_tile_is_panels_and_a_tall_one_boxes_of_256_rows():
 def test_rows_without_a_swizzle_are_one_box(rank):
     shape = (2, 2, 4, 4, 32)[5 - rank :]
     made = check(row_major(shape), rank - 1, "f16")
-    assert made.box == tuple(reversed(shape)) and len(made.copies) == 1 and made.swizzle == 0
+    assert made.box == tuple(reversed(shape)) and len(made.copies) == 1 and made.swizzle == NONE
 
 
-@pytest.mark.parametrize("swizzle", [32, 64, 128])
+@pytest.mark.parametrize("swizzle", SWIZZLES[1:], ids=lambda s: s.name)
 @pytest.mark.parametrize("order", [(1, 0), (0, 1)], ids=str)
 def test_each_swizzle(swizzle, order):
     assert check(nvmma_shared((128, 128), 16, swizzle, order), order[0], "f16").swizzle == swizzle

@@ -10,6 +10,7 @@ from libtile.atoms import mma_layouts, wgmma
 from libtile.atoms.cp_async import operand_shared_layout
 from libtile.layouts.builders import nvmma_shared, row_major
 from libtile.layouts.linear import LinearLayout
+from libtile.layouts.row_swizzles import RowSwizzle
 from libtile.simulator.ops.wgmma import descriptor_offsets
 from libtile.targets import target
 
@@ -33,9 +34,9 @@ def offsets(layout):
     return found
 
 
-def check(layout, side, atom, size, transposable):
+def check(layout, side, atom, size, transposed):
     """The descriptor of each part of an operand, as the simulator reads it, against the layout."""
-    operand = wgmma.shared_operand(layout, side, atom, size, transposable)
+    operand = wgmma.shared_operand(layout, side, atom, size, transposed)
     assert isinstance(operand, wgmma.SharedOperand), operand
     places = offsets(layout) * size
     if side == "b":
@@ -75,25 +76,25 @@ def test_every_swizzle_is_known():
     atom = wgmma.find(SM_90, "f16", "f16", "f32", 64, 64, 64)
     for swizzle in (32, 64, 128):
         for order in ((1, 0), (0, 1)):
-            operand = check(nvmma_shared((64, 64), 16, swizzle, order), "a", atom, 2, True)
-            assert operand.swizzle == swizzle and operand.alignment == 8 * swizzle
+            operand = check(nvmma_shared((64, 64), 16, RowSwizzle(swizzle), order), "a", atom, 2, (16,))
+            assert operand.swizzle == RowSwizzle(swizzle) and operand.alignment == 8 * swizzle
 
 
 def test_the_fields_of_a_large_tile_are_those_of_panels():
     """128x256x64: A along k, B along its columns in panels of 64."""
     atom = wgmma.find(SM_90, "f16", "f16", "f32", 128, 256, 64)
-    a = check(operand_shared_layout((128, 64), "f16", 1), "a", atom, 2, True)
-    b = check(operand_shared_layout((64, 256), "f16", 1), "b", atom, 2, True)
-    assert (a.transposed, a.swizzle, a.stride, a.start(64, 16)) == (False, 128, 1024, 8192 + 32)
-    assert (b.transposed, b.swizzle, b.leading, b.stride, b.start(0, 16)) == (True, 128, 8192, 1024, 2048)
+    a = check(operand_shared_layout((128, 64), "f16", 1), "a", atom, 2, (16,))
+    b = check(operand_shared_layout((64, 256), "f16", 1), "b", atom, 2, (16,))
+    assert (a.transposed, a.swizzle.span, a.stride, a.start(64, 16)) == (False, 128, 1024, 8192 + 32)
+    assert (b.transposed, b.swizzle.span, b.leading, b.stride, b.start(0, 16)) == (True, 128, 8192, 1024, 2048)
 
 
 def test_a_layout_of_its_own_has_no_descriptor():
     atom = wgmma.find(SM_90, "f16", "f16", "f32", 64, 64, 64)
-    found = wgmma.shared_operand(row_major((64, 64)), "a", atom, 2, True)
+    found = wgmma.shared_operand(row_major((64, 64)), "a", atom, 2, (16,))
     assert found == "its layout in shared memory is none that a descriptor says"
     odd = LinearLayout.of({"offset": [(0, 1), (1, 0), (0, 2)]}, {"dim0": 2, "dim1": 4})
-    assert wgmma.shared_operand(odd, "a", atom, 2, True) == "it is smaller than the 64 x 16 of one instruction"
+    assert wgmma.shared_operand(odd, "a", atom, 2, (16,)) == "it is smaller than the 64 x 16 of one instruction"
 
 
 @pytest.mark.parametrize("shape", [(64, 8), (128, 256), (256, 64)], ids=str)

@@ -66,8 +66,8 @@ def gemm(stages: int = 4, rows: int = 128, columns: int = 256) -> KernelBuilder:
     groups = rows // 64
     b, (map_a, map_b, map_c), (steps,) = kernel(128 * (groups + 1), 3, 1)
     atom = find(SM_90, "f16", "f16", "f32", rows, columns, 64)
-    left = shared_operand(operand_shared_layout((rows, 64), "f16"), "a", atom, 2, True)
-    right = shared_operand(operand_shared_layout((64, columns), "f16"), "b", atom, 2, True)
+    left = shared_operand(operand_shared_layout((rows, 64), "f16"), "a", atom, 2, (16,))
+    right = shared_operand(operand_shared_layout((64, columns), "f16"), "b", atom, 2, (16,))
     a_bytes, stage_bytes = rows * 128, rows * 128 + columns * 128
     ring = b.shared_pointer(b.shared_buffer(stages * stage_bytes, 1024))
     barriers = b.shared_pointer(b.shared_buffer(2 * stages * mbarrier.BYTES, 8))

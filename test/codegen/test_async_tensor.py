@@ -104,7 +104,7 @@ def tensor_map(array, made):
     """The tensor map of an array whose dimensions come in the order of the boxes."""
     order = [array.ndim - 1 - n for n in range(array.ndim)]
     assert list(made.order) == order
-    return TensorMap(array, made.box, swizzle=made.swizzle_name)
+    return TensorMap(array, made.box, swizzle=made.swizzle.name)
 
 
 @pytest.mark.parametrize("rank", [1, 2, 3, 4, 5])
@@ -228,7 +228,7 @@ def product(family, n, depth, contiguous, in_registers):
     for side, (shape, along) in enumerate((((64, depth), contiguous[0]), ((depth, n), contiguous[1]))):
         fastest = (1 - side) if along == "k" else side
         layout = operand_shared_layout(shape, KEYWORD.get(family.a, family.a), fastest)
-        operand = atoms.shared_operand(layout, "ab"[side], atom, size, atoms.can_transpose(ak.SM_90, atom))
+        operand = atoms.shared_operand(layout, "ab"[side], atom, size, atoms.transposed_atoms(ak.SM_90, atom))
         assert not isinstance(operand, str), operand
         base = b.shared_pointer(b.shared_buffer(int(np.prod(shape)) * size, operand.alignment))
         place(b, layout, base, given[side], shape, size)

@@ -11,6 +11,7 @@ from libtile.dialects.nv_tileas.layout import LayoutAttr
 from libtile.dialects.nv_tileas.tma_rules import is_tma_layout
 from libtile.layouts import LinearLayout
 from libtile.layouts.builders import nvmma_shared
+from libtile.layouts.row_swizzles import RowSwizzle
 
 
 def test_rows_may_be_selected_by_a_tile_of_indices() -> None:
@@ -28,12 +29,12 @@ def test_only_fields_that_the_device_can_replace_are_replaced() -> None:
 
 @pytest.mark.parametrize("swizzle", [0, 32, 64, 128])
 def test_layouts_that_tma_writes_are_known(swizzle: int) -> None:
-    assert is_tma_layout(nvmma_shared((64, 64), 16, swizzle), 16)
-    assert is_tma_layout(nvmma_shared((64, 64), 16, swizzle, (0, 1)), 16)
+    assert is_tma_layout(nvmma_shared((64, 64), 16, RowSwizzle(swizzle)), 16)
+    assert is_tma_layout(nvmma_shared((64, 64), 16, RowSwizzle(swizzle), (0, 1)), 16)
 
 
 def test_a_swizzle_for_another_width_is_none_of_tmas() -> None:
-    assert not is_tma_layout(nvmma_shared((64, 64), 16, 128), 32)
+    assert not is_tma_layout(nvmma_shared((64, 64), 16, RowSwizzle(128)), 32)
 
 
 def test_a_layout_fits_its_tile() -> None:

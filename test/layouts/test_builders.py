@@ -7,6 +7,7 @@ import pytest
 
 from libtile.layouts import builders as b
 from libtile.layouts.linear import LinearLayout
+from libtile.layouts.row_swizzles import RowSwizzle
 
 
 def index(layout: LinearLayout, **place: int) -> tuple[int, ...]:
@@ -130,7 +131,7 @@ def test_a_swizzle_is_an_xor_of_the_row(order, shape):
 @pytest.mark.parametrize("swizzle_bytes", [32, 64, 128])
 def test_the_tma_swizzle_permutes_sixteen_byte_chunks_of_a_128_byte_line_by_address_bits(swizzle_bytes):
     # In bytes the mode is: address bits 4.. are xored with bits 7.., as many as the mode has chunk bits.
-    layout = b.nvmma_shared((64, swizzle_bytes // 2), 16, swizzle_bytes).inverse()
+    layout = b.nvmma_shared((64, swizzle_bytes // 2), 16, RowSwizzle(swizzle_bytes)).inverse()
     mask = swizzle_bytes // 16 - 1
     for r, c in itertools.product(range(64), range(swizzle_bytes // 2)):
         plain = (r * (swizzle_bytes // 2) + c) * 2
@@ -138,16 +139,25 @@ def test_the_tma_swizzle_permutes_sixteen_byte_chunks_of_a_128_byte_line_by_addr
         assert layout(dim0=r, dim1=c)["offset"] * 2 == swizzled
 
 
+def test_a_swizzle_by_32_bytes_permutes_them_by_the_128_byte_line_modulo_4():
+    """CUTLASS's Swizzle<2,5,2>: bits 5 and 6 of the byte are xored with bits 7 and 8."""
+    layout = b.nvmma_shared((16, 64), 32, RowSwizzle(128, 32)).inverse()
+    for r, c in itertools.product(range(16), range(64)):
+        panel, within = divmod(c, 32)
+        plain = panel * 16 * 128 + r * 128 + within * 4
+        assert layout(dim0=r, dim1=c)["offset"] * 4 == plain ^ (plain >> 7 & 3) << 5
+
+
 def test_a_tile_wider_than_the_swizzle_is_made_of_panels():
-    layout = b.nvmma_shared((8, 128), 16, 128).inverse()
+    layout = b.nvmma_shared((8, 128), 16, RowSwizzle(128)).inverse()
     assert layout(dim0=0, dim1=64)["offset"] == 8 * 64
 
 
 @pytest.mark.parametrize(
     "call",
     [
-        lambda: b.nvmma_shared((8, 16), 16, 128),
-        lambda: b.nvmma_shared((8, 64), 16, 48),
+        lambda: b.nvmma_shared((8, 16), 16, RowSwizzle(128)),
+        lambda: b.nvmma_shared((8, 64), 16, RowSwizzle(48)),
         lambda: b.swizzled((8, 8), b.Swizzle(8, 1, 8)),
         lambda: b.mma_f64("d"),
         lambda: b.mma_operand((16, 16), (1, 1), 16, "c"),

@@ -6,6 +6,7 @@ from click.testing import CliRunner
 
 from libtile.layouts import builders as b
 from libtile.layouts import show
+from libtile.layouts.row_swizzles import RowSwizzle
 from libtile_tools.layouts import command
 
 
@@ -20,7 +21,7 @@ def test_copies_are_marked_and_warps_named_when_there_are_several():
 
 
 def test_an_svg_shows_offsets_of_a_swizzled_tile():
-    picture = show.svg(b.nvmma_shared((8, 64), 16, 128), "swizzle")
+    picture = show.svg(b.nvmma_shared((8, 64), 16, RowSwizzle(128)), "swizzle")
     assert picture.startswith("<svg") and ">swizzle</text>" in picture
     assert picture.count("<rect") == 1 + 8 * 64
 

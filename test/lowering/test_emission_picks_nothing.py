@@ -34,13 +34,14 @@ ALLOWED: dict[str, set[str]] = {
         "Boxes", "Copy", "GATHERED", "MAX_BYTES", "boxes", "contiguous_dim", "map_element", "row_boxes", "rows_of",
     },
     "libtile.atoms.wgmma": {
-        "GROUP_WARPS", "ROWS", "can_transpose", "SharedOperand", "accumulator_registers", "shared_operand",
+        "GROUP_WARPS", "ROWS", "SharedOperand", "accumulator_registers", "shared_operand", "transposed_atoms",
     },
     # descriptors of given operands, and which columns and lanes of tensor memory a given tile has
     "libtile.atoms.tcgen05": {
         "COLUMN_BITS", "FRAGMENT_BITS", "FRAGMENT_COLUMNS", "FRAGMENT_LANES", "GROUP_WARPS", "LANES",
-        "PACKED", "WARP_LANES", "are_loaded_by", "block_columns", "can_transpose", "ctas_of", "fields", "instruction",
+        "PACKED", "WARP_LANES", "are_loaded_by", "block_columns", "ctas_of", "fields", "instruction",
         "kind", "register_layout", "result_columns", "row_blocks", "row_layout", "row_warps", "shared_operand",
+        "transposed_atoms",
     },
     # chunks that a copy to a given layout by a given instruction moves
     "libtile.atoms.transposing_copies": {

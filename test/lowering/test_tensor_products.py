@@ -220,8 +220,8 @@ def test_instruction_descriptors(element, descriptor):
 def test_operand_descriptors():
     """K-major and MN-major operands with a swizzle of 128 bytes (PTX ISA, "Shared memory descriptor")."""
     atom = tcgen05.find(SM_100, "f16", "f16", "f32", 128, 256, 64)
-    along_k = tcgen05.shared_operand(operand_shared_layout((128, 64), "f16"), "a", atom, 2, True)
-    along_n = tcgen05.shared_operand(operand_shared_layout((64, 256), "f16"), "b", atom, 2, True)
+    along_k = tcgen05.shared_operand(operand_shared_layout((128, 64), "f16"), "a", atom, 2, (16,))
+    along_n = tcgen05.shared_operand(operand_shared_layout((64, 256), "f16"), "b", atom, 2, (16,))
     assert tcgen05.fields(along_k) == 2 << 61 | 1 << 46 | 1024 // 16 << 32 | 16 // 16 << 16
     assert tcgen05.fields(along_n) == 2 << 61 | 1 << 46 | 1024 // 16 << 32 | 64 * 128 // 16 << 16
 

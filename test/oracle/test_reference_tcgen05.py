@@ -14,8 +14,11 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import libtile
+from libtile.backend.cubin import read_cubin
 from libtile.simulator import run_ptx
-from oracle.host_objects import launch_arguments, reference_compilation, require_host_code
+from libtile.targets.tensor_map import decode
+from oracle.host_objects import Made, launch_arguments, reference_compilation, require_host_code
 
 ct: Any = pytest.importorskip("cuda.tile", reason="the frontend is not installed (pip install cuda-tile)")
 compilation: Any = pytest.importorskip("cuda.tile.compilation")
@@ -81,6 +84,18 @@ def ptx_agrees(
 ) -> str:
     """Runs the reference's PTX for sm_100 of a kernel over arrays, of which the last is written; returns the PTX."""
     require_host_code()
+    made = reference_compilation(exported(kernel, arrays, sizes), "sm_100", folder)
+    args = visible(arrays)
+    block, cluster = (re.search(rf"\.{directive} (\d+)", made.ptx) for directive in ("reqntid", "reqnctapercluster"))
+    assert block is not None
+    ctas = grid[0] * (int(cluster[1]) if cluster else 1)
+    arguments = launch_arguments(made, "k", args, "sm_100")
+    run_ptx(made.ptx, "k", grid=(ctas, grid[1]), block=int(block[1]), args=arguments, checks="basic")
+    return made.ptx
+
+
+def exported(kernel: Any, arrays: list[tuple[np.ndarray, Any]], sizes: list[int]) -> bytes:
+    """Bytecode of a kernel "k" over such arrays."""
     signature = compilation.KernelSignature(
         [*(_parameter(*pair) for pair in arrays), *sizes],
         calling_convention=compilation.CallingConvention.cutile_python_v1(), symbol="k",
@@ -89,17 +104,16 @@ def ptx_agrees(
     compilation.export_kernel(
         kernel, [signature], data, gpu_code="sm_100", output_format="tileir_bytecode", bytecode_version="13.3"
     )
-    made = reference_compilation(data.getvalue(), "sm_100", folder)
+    return data.getvalue()
+
+
+def visible(arrays: list[tuple[np.ndarray, Any]]) -> list[Any]:
+    """The arguments of such a kernel that the program has."""
     args: list[Any] = []
     for array, _ in arrays:
         strides = [np.int32(s // array.itemsize) for s in array.strides]
         args += [array, *(np.int32(s) for s in array.shape), *strides]
-    block, cluster = (re.search(rf"\.{directive} (\d+)", made.ptx) for directive in ("reqntid", "reqnctapercluster"))
-    assert block is not None
-    ctas = grid[0] * (int(cluster[1]) if cluster else 1)
-    arguments = launch_arguments(made, "k", args, "sm_100")
-    run_ptx(made.ptx, "k", grid=(ctas, grid[1]), block=int(block[1]), args=arguments, checks="basic")
-    return made.ptx
+    return args
 
 
 GEMMS = [
@@ -147,6 +161,26 @@ def test_a_product_of_tf32_whose_operands_lie_either_way(
     # By 32 bytes: to the next 32 elements a panel of 64 rows of 128 bytes, to the next rows along k four of them.
     by_32_bytes = 1 << 61 | 1 << 46 | 512 >> 4 << 32 | 64 * 128 >> 4 << 16
     assert (str(by_32_bytes) in ptx) == (not a_rows or not b_rows)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("tm", "tn", "a_rows", "b_rows"), [(128, 256, True, False), (128, 128, False, False)])
+def test_tensor_maps_of_tf32_are_the_references(tm: int, tn: int, a_rows: bool, b_rows: bool, tmp_path: Path) -> None:
+    """Bit for bit, those of the swizzle by 32 bytes included."""
+    require_host_code()
+    shapes = [(256, 192) if a_rows else (192, 256), (512, 192) if b_rows else (192, 512), (256, 512)]
+    arrays = [(np.zeros(shape, "f4"), ct.float32) for shape in shapes]
+    data = exported(gemm_tf32, arrays, [tm, tn, 64, int(a_rows), int(b_rows)])
+    theirs = reference_compilation(data, "sm_100", tmp_path)
+    ours = libtile.compile(data, gpu_name="sm_100")
+    cubin = read_cubin(ours.cubin)
+    found = [
+        [argument.raw for argument in launch_arguments(made, "k", visible(arrays), "sm_100")[-3:]]
+        for made in (theirs, Made(theirs.ptx, cubin.host_object))
+    ]
+    assert sorted(found[0]) == sorted(found[1])
+    swizzles = [decode(raw).swizzle for raw in found[1]]
+    assert swizzles.count("128B atom 32B") == (not a_rows) + (not b_rows)
 
 
 def _codes(rng: np.random.Generator, shape: tuple[int, int], low: int, high: int) -> np.ndarray:

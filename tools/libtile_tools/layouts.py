@@ -9,6 +9,7 @@ import click
 
 from libtile.layouts import builders, show
 from libtile.layouts.linear import LinearLayout
+from libtile.layouts.row_swizzles import RowSwizzle
 from libtile_tools import cli
 
 _MISUSE = 2
@@ -115,7 +116,7 @@ def _layout(
                 raise ValueError("wgmma accumulators have 64 rows")
             return builders.wgmma_accumulator(shape[1])
         case _:
-            return builders.nvmma_shared(shape, bits, swizzle, _ints(order, "--order"))
+            return builders.nvmma_shared(shape, bits, RowSwizzle(swizzle), _ints(order, "--order"))
 
 
 def main() -> None:

@@ -39,6 +39,7 @@ from libtile.dialects.nv_tileas.types import BufferType
 from libtile.ir.tile_form import TileOp, layout_of, stored_element, stored_shape, tile_op, type_text
 from libtile.layouts import WARP, LinearLayout
 from libtile.layouts.builders import dim_names
+from libtile.layouts.row_swizzles import ATOMS
 from libtile.numerics.elements import STORAGE_BYTES
 
 if TYPE_CHECKING:
@@ -114,10 +115,10 @@ class AsyncDotOp(TileOp):
                 return wgmma.a_layout(shape, warps, bits)
 
             self._check_layout("#A", layout_of(self.a.type), wanted, shapes[0], warps)
-        transposable = target is None or wgmma.can_transpose(target, atom)
+        transposed = ATOMS if target is None else wgmma.transposed_atoms(target, atom)
         for side, value in (("a", self.a), ("b", self.b)):
             if side == "b" or not isinstance(value.type, TensorType):
-                check_shared_operand(side, value, atom, transposable)
+                check_shared_operand(side, value, atom, transposed)
         for value in (self.a, self.c) if self.fenced is not None else ():
             if isinstance(value.type, TensorType) and not any(
                 isinstance(use.operation, AsyncDotOp) and use.index > 2 for use in value.uses
@@ -164,15 +165,16 @@ def check_product_types(op: TileOp, values: Sequence[SSAValue], atom: MmaAtomAtt
         )
 
 
-def check_shared_operand(side: str, value: SSAValue, atom: MmaAtom, transposable: bool) -> None:
-    """An operand lies in shared memory as products read it; VerifyException. Those of wgmma and tcgen05 lie alike."""
+def check_shared_operand(side: str, value: SSAValue, atom: MmaAtom, transposed: tuple[int, ...]) -> None:
+    """An operand lies in shared memory as products read it, MN-major under swizzles with such atoms only;
+    VerifyException."""
     from libtile.atoms import wgmma
 
     type_ = value.type
     if not isinstance(type_, BufferType) or type_.space != "shared" or type_.layout is None:
         raise VerifyException(f"expects #{side.upper()} in shared memory with a layout, but got {type_text(type_)}")
     size = STORAGE_BYTES[NUMBER_NAMES[stored_element(type_)]]
-    found = wgmma.shared_operand(matrix_of(type_.layout.layout), side, atom, size, transposable)
+    found = wgmma.shared_operand(matrix_of(type_.layout.layout), side, atom, size, transposed)
     if isinstance(found, str):
         raise VerifyException(f"expects #{side.upper()} as products read it, but {found}")
 

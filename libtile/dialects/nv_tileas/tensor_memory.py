@@ -27,6 +27,7 @@ from libtile.dialects.nv_tileas.attributes import TCGEN05, MmaAtomAttr
 from libtile.dialects.nv_tileas.layout import LayoutAttr
 from libtile.dialects.nv_tileas.types import BufferType
 from libtile.ir.tile_form import TileOp, stored_element, stored_shape, tile_op, type_text
+from libtile.layouts.row_swizzles import ATOMS
 
 if TYPE_CHECKING:
     from libtile.targets import Target
@@ -78,12 +79,12 @@ class AsyncDotIntoOp(TileOp):
                 raise VerifyException(
                     f"expects an atom of {target.name} for a product of this shape, but got {self.atom}"
                 )
-        transposable = target is None or tcgen05.can_transpose(target, atom)
+        transposed = ATOMS if target is None else tcgen05.transposed_atoms(target, atom)
         for side, value in (("a", self.a), ("b", self.b)):
             if side == "a" and isinstance(value.type, BufferType) and value.type.space == "tmem":
                 check_left_operand(value.type)
             else:
-                check_shared_operand(side, value, tcgen05.share_of(atom), transposable)
+                check_shared_operand(side, value, tcgen05.share_of(atom), transposed)
         check_tensor_memory("#D", self.d.type)
 
     def _check_factors(self, target: Target | None, a: tuple[int, ...], d: tuple[int, ...]) -> None:

@@ -25,6 +25,7 @@ from libtile.dialects.nv_tileas.types import BufferType, TmaDescType
 from libtile.ir.tile_form import type_text
 from libtile.layouts.builders import nvmma_shared
 from libtile.layouts.linear import LinearLayout
+from libtile.layouts.row_swizzles import SWIZZLES
 
 if TYPE_CHECKING:
     from libtile.dialects.nv_tileas.tma import MakeTiledTmaDescOp
@@ -155,14 +156,14 @@ def is_composed(layout: LinearLayout) -> bool:
 
 
 def is_tma_layout(layout: LinearLayout, element_bits: int) -> bool:
-    """Whether TMA can write a layout: row-major, or one of its swizzles of 32, 64 and 128 bytes over row panels."""
+    """Whether TMA can write a layout: row-major, or one of its swizzles over row panels."""
     shape = layout.shape
     if layout.in_dims != ("offset",):
         return False
     if len(shape) != 2:
         return not any(v & (v - 1) for vector in layout.basis("offset") for v in vector)
     for order in ((1, 0), (0, 1)):
-        for swizzle in (0, 32, 64, 128):
+        for swizzle in SWIZZLES:
             try:
                 if layout == nvmma_shared(shape, element_bits, swizzle, order):
                     return True

@@ -156,7 +156,7 @@ def _on_device(site: Site, memref: MemRefType, box: tuple[int, ...]) -> Run:
             tuple(tensor.shape[d] for d in boxes.order),
             tuple(tensor.strides[d] * size for d in boxes.order[1:]),
             boxes.box,
-            swizzle=boxes.swizzle_name,
+            swizzle=boxes.swizzle.name,
         )
         assert place is not None
         _write(block, int(place), tensor_map.encode(made))

@@ -18,13 +18,11 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
-from libtile.atoms import tcgen05, wgmma
 from libtile.atoms.cp_async import operand_shared_layout
 from libtile.dialects import scf
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileaa.types import MemTokenType
-from libtile.dialects.nv_tileas.async_products import matrix_of
 from libtile.dialects.nv_tileas.attributes import MmaAtomAttr
 from libtile.dialects.nv_tileas.layout import LayoutAttr
 from libtile.dialects.nv_tileas.pipeline import PipelineYieldOp
@@ -37,6 +35,7 @@ from libtile.dialects.nv_tileas.types import (
 )
 from libtile.ir.places import walk
 from libtile.ir.tile_form import shape_of, stored_element
+from libtile.layouts.row_swizzles import CHUNK
 from libtile.layouts.shared_access import PIECE_BYTES
 from libtile.lowering.tileas import nests, persistent, staging
 from libtile.lowering.tileas.ahead import Ahead, computed_ahead, is_inside, values_ahead
@@ -51,8 +50,7 @@ from libtile.lowering.tileas.operand_paths import OperandPath, operand_path
 from libtile.lowering.tileas.remade import Remade
 from libtile.lowering.tileas.schedule import stages_wanted
 from libtile.lowering.tileas.shared_memory import block_bytes, pipeline_bytes, tile_bytes
-from libtile.lowering.tileas.tma_operands import TmaOperand, Unfit, can_transpose, tma_operand
-from libtile.numerics.elements import STORAGE_BYTES
+from libtile.lowering.tileas.tma_operands import TmaOperand, Unfit, read_operand, tma_operand, transposed_atoms
 from libtile.support.records import dataclass
 from libtile.targets import Target
 
@@ -460,17 +458,15 @@ class FedProducts(FedSteps):
 
 
 def operand_buffer(gpu: Target, atom: MmaAtomAttr, side: str, value: SSAValue) -> BufferType:
-    """The buffer of an operand that threads write: contiguous along k, or along n where products read that. Unfit where
-    they do not read it."""
+    """The buffer of an operand that threads write: contiguous along k, or along n where products read what threads
+    write so. Unfit where they do not read it."""
     shape, element = shape_of(value.type), stored_element(value.type)
-    name = NUMBER_NAMES[element]
-    transposes = can_transpose(gpu, atom.instruction)
-    shared = operand_shared_layout(shape, name, 1 if side == "a" or transposes else 0)
-    share = tcgen05.share_of(atom.instruction) if gpu.has("tcgen05") else atom.instruction
-    found = wgmma.shared_operand(matrix_of(shared), side, share, STORAGE_BYTES[name], transposes)
+    along = 1 if side == "a" or CHUNK in transposed_atoms(gpu, atom.instruction) else 0
+    made = BufferType(shape, element, "shared", LayoutAttr(operand_shared_layout(shape, NUMBER_NAMES[element], along)))
+    found = read_operand(gpu, atom.instruction, side, made)
     if isinstance(found, str):
         raise Unfit(f"#{side.upper()} cannot be read from shared memory: {found}")
-    return BufferType(shape, element, "shared", LayoutAttr(shared))
+    return made
 
 
 def source_before(value: SSAValue, loop: scf.ForOp) -> SSAValue | None:

@@ -24,7 +24,6 @@ from math import prod
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from libtile.analysis.tokens import is_fresh
-from libtile.atoms import tcgen05, wgmma
 from libtile.atoms.cp_async import operand_shared_layout
 from libtile.dialects import scf
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES
@@ -32,7 +31,6 @@ from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileaa.pointers import BlockTileOp
 from libtile.dialects.nv_tileaa.shapes import BroadcastOp
 from libtile.dialects.nv_tileaa.types import MemTokenType
-from libtile.dialects.nv_tileas.async_products import matrix_of
 from libtile.dialects.nv_tileas.layout import LayoutAttr
 from libtile.dialects.nv_tileas.memory import LoadOp, TiledLoadOp
 from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp, CopyOp
@@ -47,11 +45,10 @@ from libtile.lowering.tileas.maker_layouts import Way, best_way, copied_way
 from libtile.lowering.tileas.remade import Remade, Renaming, corner, sparse_dim, whole, without_conversions
 from libtile.lowering.tileas.result_parts import Part, boxes
 from libtile.lowering.tileas.schedule import Load
-from libtile.lowering.tileas.tma_operands import TmaOperand, Unfit, can_transpose, tma_tile
+from libtile.lowering.tileas.tma_operands import TmaOperand, Unfit, read_operand, tma_tile
 from libtile.lowering.to_tileas.assignment_rules import LEAVES
 from libtile.lowering.to_tileas.elementwise import is_elementwise
 from libtile.lowering.to_tileas.types import tile_shape
-from libtile.numerics.elements import STORAGE_BYTES
 from libtile.support.records import dataclass
 from libtile.targets import MmaAtom, Target
 
@@ -124,7 +121,7 @@ def made_operand(
     for dense in (0, 1):
         shared = operand_shared_layout(shape, NUMBER_NAMES[element], dense)
         made = BufferType(shape, element, "shared", LayoutAttr(shared))
-        if not isinstance(_read_by(gpu, atom, side, made), str):
+        if not isinstance(read_operand(gpu, atom, side, made), str):
             types.append(made)
     best = _copied_whole(gpu, value, types)
     copied = cut = best is not None
@@ -168,14 +165,6 @@ def _copied(function: FuncOp, what: str, loads: Sequence[Load], elements: int) -
                     raise
         if not is_unordered(load):
             raise Unfit(what + "is loaded in order with other accesses")
-
-
-def _read_by(gpu: Target, atom: MmaAtom, side: str, type_: BufferType) -> object:
-    """How an instruction reads an operand, or why it does not."""
-    assert type_.layout is not None
-    share = tcgen05.share_of(atom) if gpu.has("tcgen05") else atom
-    size = STORAGE_BYTES[NUMBER_NAMES[type_.element_type]]
-    return wgmma.shared_operand(matrix_of(type_.layout.layout), side, share, size, can_transpose(gpu, atom))
 
 
 class Traced:

@@ -9,9 +9,8 @@ from collections.abc import Collection, Iterable
 from xdsl.ir import Block, BlockArgument, SSAValue
 
 from libtile.atoms import wgmma
-from libtile.dialects.cuda_tile.types import NUMBER_NAMES
 from libtile.dialects.nv_tileaa.functions import FuncOp
-from libtile.dialects.nv_tileas.async_products import AsyncDotOp, WaitDotOp, matrix_of
+from libtile.dialects.nv_tileas.async_products import AsyncDotOp, WaitDotOp
 from libtile.dialects.nv_tileas.attributes import MmaAtomAttr
 from libtile.dialects.nv_tileas.pipeline import AgentSwitchOp, ConsumerReadOp
 from libtile.dialects.nv_tileas.products import DotOp
@@ -23,7 +22,7 @@ from libtile.lowering.product_reasons import explain_asynchronous
 from libtile.lowering.tileas.consumers import MAX_ACCUMULATORS, check_accumulator, instruction
 from libtile.lowering.tileas.inserter import Inserter
 from libtile.lowering.tileas.overlap_turns import overlap_turns
-from libtile.lowering.tileas.tma_operands import Unfit, can_transpose
+from libtile.lowering.tileas.tma_operands import Unfit, read_operand
 from libtile.lowering.to_tileas.stage_products import WARPS
 from libtile.lowering.to_tileas.types import element_of
 from libtile.numerics.elements import STORAGE_BYTES
@@ -80,9 +79,8 @@ def _atom(product: DotOp, gpu: Target, warps: int, buffers: tuple[BlockArgument,
         raise Unfit(f"accumulators of {m}x{n} do not fit the registers of {warps} warps")
     for side, buffer in zip("ab", buffers):
         type_ = buffer.type
-        assert isinstance(type_, BufferType) and type_.layout is not None
-        size, transposes = STORAGE_BYTES[NUMBER_NAMES[type_.element_type]], can_transpose(gpu, atom.instruction)
-        read = wgmma.shared_operand(matrix_of(type_.layout.layout), side, atom.instruction, size, transposes)
+        assert isinstance(type_, BufferType)
+        read = read_operand(gpu, atom.instruction, side, type_)
         if isinstance(read, str):
             raise Unfit(f"#{side.upper()} cannot be read from shared memory: {read}")
     return atom

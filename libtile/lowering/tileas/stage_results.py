@@ -18,12 +18,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, TensorType, i64
 from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 
-from libtile.atoms import tcgen05, wgmma
+from libtile.atoms import tcgen05
 from libtile.dialects import scf
 from libtile.dialects.arith import DIVISIONS
-from libtile.dialects.cuda_tile.types import NUMBER_NAMES
 from libtile.dialects.nv_tileaa.functions import FuncOp
-from libtile.dialects.nv_tileas.async_products import matrix_of
 from libtile.dialects.nv_tileas.attributes import TCGEN05
 from libtile.dialects.nv_tileas.pipeline import (
     AgentSwitchOp,
@@ -63,8 +61,7 @@ from libtile.lowering.tileas.tensor_products import (
     multiply,
     results_at_a_time,
 )
-from libtile.lowering.tileas.tma_operands import Unfit, can_transpose
-from libtile.numerics.elements import STORAGE_BYTES
+from libtile.lowering.tileas.tma_operands import Unfit, read_operand
 from libtile.targets import Target
 
 MAX_WARPS = 32
@@ -224,10 +221,7 @@ class StageResult:
         self.places = tuple(places)
 
     def _check_read(self, side: str, type_: BufferType) -> None:
-        assert type_.layout is not None  # what TMA fills has one
-        share = tcgen05.share_of(self.atom.instruction)
-        size, transposes = STORAGE_BYTES[NUMBER_NAMES[type_.element_type]], can_transpose(self.gpu, share)
-        read = wgmma.shared_operand(matrix_of(type_.layout.layout), side, share, size, transposes)
+        read = read_operand(self.gpu, self.atom.instruction, side, type_)
         if isinstance(read, str):
             raise Unfit(f"#{side.upper()} cannot be read from shared memory: {read}")
 

@@ -22,17 +22,18 @@ from libtile.dialects.nv_tileas.tma import TiledTmaLoadOp
 from libtile.dialects.nv_tileas.tma_rules import MULTICAST_BITS
 from libtile.dialects.nv_tileas.types import AsyncTokenType, BufferType
 from libtile.layouts import LinearLayout
+from libtile.layouts.row_swizzles import CHUNK
 from libtile.lowering.split_over_ctas import SAME_IN_CLUSTER
 from libtile.lowering.tileas.ahead import orders_nothing_behind
 from libtile.lowering.tileas.exchange_sizes import Kernel
 from libtile.lowering.tileas.inserter import Inserter
 from libtile.lowering.tileas.shared_atoms import transposed_by
-from libtile.lowering.tileas.tma_tiles import Parted, TmaTile, Unfit, described_tile
+from libtile.lowering.tileas.tma_tiles import Laid, Parted, TmaTile, Unfit, described_tile
 from libtile.numerics.elements import STORAGE_BYTES
 from libtile.support.records import dataclass, replace
 from libtile.targets import MmaAtom, Target
 
-__all__ = ["TmaOperand", "Unfit", "can_transpose", "tma_operand", "tma_tile"]
+__all__ = ["TmaOperand", "Unfit", "read_operand", "tma_operand", "tma_tile", "transposed_atoms"]
 
 
 def check_token(load: TiledLoadOp) -> None:
@@ -41,9 +42,29 @@ def check_token(load: TiledLoadOp) -> None:
         raise Unfit("a token orders another access behind one that is a copy by TMA")
 
 
-def can_transpose(gpu: Target, atom: MmaAtom) -> bool:
-    """Whether operands in shared memory may be MN-major for the asynchronous products of a target."""
-    return (tcgen05 if gpu.has("tcgen05") else wgmma).can_transpose(gpu, atom)
+def transposed_atoms(gpu: Target, atom: MmaAtom) -> tuple[int, ...]:
+    """The bytes of the atoms of swizzles under which operands in shared memory may be MN-major for the asynchronous
+    products of a target."""
+    return (tcgen05 if gpu.has("tcgen05") else wgmma).transposed_atoms(gpu, atom)
+
+
+def _layout_as_copied(
+    gpu: Target, atom: MmaAtom, side: str, shape: Sequence[int], element: str, dense: int
+) -> LinearLayout:
+    """Where TMA puts an operand (side "a" or "b") that is contiguous along a dimension: under the swizzle under which
+    products read it so, if they do and its rows are long enough."""
+    wide = [d for d, n in enumerate(shape) if n != 1]
+    along_k = not wide or dense == wide[-1 if side == "a" else 0]
+    atoms = () if along_k else transposed_atoms(gpu, atom)
+    return operand_shared_layout(shape, element, dense, max(atoms, default=CHUNK))
+
+
+def read_operand(gpu: Target, atom: MmaAtom, side: str, type_: BufferType) -> wgmma.SharedOperand | str:
+    """How an instruction reads an operand from shared memory, or why it does not."""
+    assert type_.layout is not None
+    share = tcgen05.share_of(atom) if gpu.has("tcgen05") else atom
+    size = STORAGE_BYTES[NUMBER_NAMES[type_.element_type]]
+    return wgmma.shared_operand(matrix_of(type_.layout.layout), side, share, size, transposed_atoms(gpu, atom))
 
 
 @dataclass(frozen=True)
@@ -122,15 +143,16 @@ def tma_operand(
     where it does not. Dimension n of the operand is dimension order[n] of the load's tile; dimensions of size 1 may
     stand between those of the matrix. Of an operand that is `halved` along a dimension, each CTA of a pair has half.
     TMA rounds f32 where the operand's elements are of another type, tf32. An operand that is dense along another
-    dimension than k, which the instruction does not read, gets a shadow if so many `warps` can transpose it."""
+    dimension than k, and that the instruction does not read so, gets a shadow if so many `warps` can transpose it."""
     what = f"#{side.upper()} "
-    found = tma_tile(function, what, load, order, halved=halved)
+
+    def layout(shape: Sequence[int], stored: str, dense: int) -> LinearLayout:
+        return _layout_as_copied(gpu, atom, side, shape, stored, dense)
+
+    found = tma_tile(function, what, load, order, layout, halved)
     if element is not None:
         found = replace(found, type=BufferType(found.type.shape, element, found.type.space, found.type.layout))
-    assert found.type.layout is not None
-    size = STORAGE_BYTES[NUMBER_NAMES[found.type.element_type]]
-    share = tcgen05.share_of(atom) if gpu.has("tcgen05") else atom
-    read = wgmma.shared_operand(matrix_of(found.type.layout.layout), side, share, size, can_transpose(gpu, atom))
+    read = read_operand(gpu, atom, side, found.type)
     if isinstance(read, str):
         shadow = _shadow(gpu, atom, side, found.type, warps) if warps else None
         if shadow is not None:
@@ -147,7 +169,7 @@ def _shadow(gpu: Target, atom: MmaAtom, side: str, type_: BufferType, warps: int
     element = NUMBER_NAMES[type_.element_type]
     layout = operand_shared_layout(type_.shape, element, wide[1 if side == "a" else 0])
     made = BufferType(type_.shape, type_.element_type, type_.space, LayoutAttr(layout))
-    read = wgmma.shared_operand(matrix_of(layout), side, atom, STORAGE_BYTES[element], False)
+    read = wgmma.shared_operand(matrix_of(layout), side, atom, STORAGE_BYTES[element], ())
     if not gpu.has("wgmma") or isinstance(read, str) or isinstance(transposed_by(type_, made, Kernel(gpu, warps)), str):
         return None
     return made
@@ -158,7 +180,7 @@ def tma_tile(
     what: str,
     load: TiledLoadOp,
     order: Sequence[int] | None = None,
-    shared: LinearLayout | None = None,
+    shared: LinearLayout | Laid | None = None,
     halved: int | None = None,
     parted: Parted | None = None,
 ) -> TmaOperand:

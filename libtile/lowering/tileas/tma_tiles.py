@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, TensorType, i64
 from xdsl.ir import SSAValue
@@ -26,6 +26,7 @@ from libtile.ir.grouped_op import SEGMENTS
 from libtile.ir.tile_form import stored_element
 from libtile.layouts import LANE, REGISTER, WARP, LinearLayout
 from libtile.layouts.builders import dim_names
+from libtile.layouts.row_swizzles import CHUNK
 from libtile.lowering.index_width import index_bits
 from libtile.lowering.tileas.access_reasons import is_forbidden
 from libtile.lowering.tileas.inserter import Inserter
@@ -41,6 +42,9 @@ from libtile.targets.tensor_map import MAX_BOX
 
 _TAKEN_OVER = frozenset({SEGMENTS, "mem_semantic", "in_bounds", "hints", "vector", "allow_tma", "atom"})
 """Properties of an access that have done their work, or that a copy by TMA needs no more."""
+
+Laid = Callable[[Sequence[int], str, int], LinearLayout]
+"""Gives the layout in shared memory of a tile: of its shape, the elements, and the dimension that is contiguous."""
 
 
 class Unfit(Exception):
@@ -148,17 +152,17 @@ def described_tile(
     what: str = "",
     order: Sequence[int] | None = None,
     rows: int = MAX_BOX,
-    shared: LinearLayout | None = None,
+    shared: LinearLayout | Laid | None = None,
     *,
     by_rows: bool = False,
     halved: int | None = None,
     parted: Parted | None = None,
 ) -> TmaTile:
     """How TMA copies the tile of an access that is in order with all others; Unfit, with `what` in front of the reason,
-    where it does not. Dimension n of the buffer is dimension order[n] of the tile; a box has at
-    most so many `rows`. The buffer has the layout `shared` (None: that of operands of products). With `by_rows` a tile
-    of numbers may select the tile's rows. Of a dimension that is `halved` each CTA of a pair copies half, and of one
-    that is `parted` so many parts are copied one after the other."""
+    where it does not. Dimension n of the buffer is dimension order[n] of the tile; a box has at most so many `rows`.
+    The buffer has the layout `shared`, or the one that this gives (None: that of operands of products). With `by_rows`
+    a tile of numbers may select the tile's rows. Of a dimension that is `halved` each CTA of a pair copies half, and of
+    one that is `parted` so many parts are copied one after the other."""
     if is_forbidden(op):
         raise Unfit(what + "may not be copied by TMA, as a hint says")
     # What a store has beyond the tensor's end is not written, whatever it is.
@@ -192,9 +196,10 @@ def described_tile(
     if type_.strides[view.dim_map[order[fastest]]] != 1:
         raise Unfit(what + "has no dimension of stride 1")
     size = STORAGE_BYTES[element]
-    if shape[fastest] * size < tma.CHUNK:
+    if shape[fastest] * size < CHUNK:
         raise Unfit(what + f"has rows of {shape[fastest] * size} bytes")
-    shared = operand_shared_layout(shape, element, fastest) if shared is None else shared
+    if not isinstance(shared, LinearLayout):
+        shared = (shared or operand_shared_layout)(shape, element, fastest)
     sparse = view.layout.sparse_dim
     if sparse is not None and (len(shape) != 2 or sparse != order[1 - fastest]):
         raise Unfit(what + "has numbers of something else than the rows of a matrix")

@@ -90,7 +90,7 @@ def _descriptor(e: Emitter, value: SSAValue, side: str, atom: MmaAtom) -> wgmma.
     b, buffer = e.b, e.held[value]
     assert isinstance(buffer, Buffer)
     size = STORAGE_BYTES[buffer.element]
-    operand = atoms.shared_operand(matrix_of(buffer.layout), side, atom, size, atoms.can_transpose(b.target, atom))
+    operand = atoms.shared_operand(matrix_of(buffer.layout), side, atom, size, atoms.transposed_atoms(b.target, atom))
     if isinstance(operand, str):
         raise LoweringError(f"has an operand that products do not read: {operand}")
     moved = None

@@ -43,7 +43,7 @@ def _make(e: Emitter, op: MakeTiledTmaDescOp) -> None:
     boxes, element = found, NUMBER_NAMES[type_.memref.element_type]
     rank, size = len(boxes.order), STORAGE_BYTES[element]
     inside = atoms.map_element(element, NUMBER_NAMES[op.tma_internal_type or type_.memref.element_type])
-    fixed = TiledMap(0, inside, (1,) * rank, (0,) * (rank - 1), boxes.box, swizzle=boxes.swizzle_name)
+    fixed = TiledMap(0, inside, (1,) * rank, (0,) * (rank - 1), boxes.box, swizzle=boxes.swizzle.name)
     words, tensor, place = encode(fixed), e.view(op.tensor).tensor, e.scalar(op.descriptor)
     with acting_thread(e):
         for at in range(0, SIZE, _WORD):

@@ -158,8 +158,8 @@ def _descriptor(e: Emitter, value: SSAValue, side: str, atom: MmaAtom) -> wgmma.
     b, buffer = e.b, e.held[value]
     assert isinstance(buffer, Buffer)
     size = STORAGE_BYTES[buffer.element]
-    transposable = atoms.can_transpose(b.target, atom)
-    operand = atoms.shared_operand(matrix_of(buffer.layout), side, atom, size, transposable)
+    transposed = atoms.transposed_atoms(b.target, atom)
+    operand = atoms.shared_operand(matrix_of(buffer.layout), side, atom, size, transposed)
     if isinstance(operand, str):
         raise LoweringError(f"has an operand that products do not read: {operand}")
     return wgmma.Descriptor(operand, _described(e, buffer, atoms.fields(operand)))

@@ -75,7 +75,7 @@ def _recipe(op: MakeTiledTmaDescOp) -> TensorMapRecipe:
         tuple(sizes[d] for d in boxes.order),
         tuple(strides[d] for d in boxes.order[1:]),
         boxes.box,
-        boxes.swizzle_name,
+        boxes.swizzle.name,
         STORAGE_BYTES[element],
     )
 
