@@ -274,7 +274,10 @@ class Expansion:
         """Whether no position wraps around; None where none can."""
         most = ((1 << self.width) - extent) // step
         fact = self.facts.of(index)
-        if fact.lower is not None and fact.lower >= 0 and fact.upper is not None and fact.upper <= most:
+        largest = fact.upper if fact.lower is not None and fact.lower >= 0 else None
+        if largest is None:  # which is what it reads as without a sign
+            largest = (1 << width_of(index)) - 1
+        if largest <= most:
             return None
         number = self._widened(index, self.width)
         return self._less(number, self._number(most + 1, self.width)) if most + 1 < 1 << self.width else None

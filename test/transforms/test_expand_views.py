@@ -69,6 +69,16 @@ def test_loads_and_stores_of_ragged_tiles_go_through_pointers() -> None:
     assert [(r.kind, dict(r.arguments)) for r in found] == [(remarks.Kind.PASSED, {"Masked": "0"})] * 2
 
 
+@pytest.mark.parametrize(("type_", "compared"), [("i8", 2), ("i32", 4)])
+def test_indices_so_narrow_that_no_position_wraps_around_are_not_compared(type_: str, compared: int) -> None:
+    zero = "    %zero = constant <i32: 0> : tile<i32>\n"
+    number = "trunci %b : tile<i32> -> tile<i8>" if type_ == "i8" else "addi %b, %n : tile<i32>"
+    text = kernel(index="%i", index_type=type_).replace(zero, zero + f"    %i = {number}\n")
+    module, _ = transformed(text)
+    assert names(module).count("cmpi") == compared
+    assert all(r.kind is remarks.Kind.PASSED for r in transformed(text, "expand-views,contract-views")[1])
+
+
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
