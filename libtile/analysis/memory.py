@@ -11,6 +11,10 @@ from libtile.analysis.aliasing import Aliasing
 from libtile.analysis.dataflow import Facts
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 
+MOST_WRITERS = 32
+"""Ops that may write what one load reads, of which it is asked whether they do: of more it is not, so that the time
+that passes take grows as programs do."""
+
 
 class Disjointness:
     """The accesses of a function. What is computed of it stays true while values are replaced by equal ones, and ops
@@ -38,8 +42,8 @@ class Disjointness:
         return self._aliasing
 
     def may_write_what_is_read(self, op: Operation, load: Operation) -> bool:
-        """Whether an op, or one in its regions, may write what a load reads, or order it."""
+        """Whether an op, or one of a few in its regions, may write what a load reads, or order it; so may many."""
         found = self._writers.get(op)
         if found is None:
             found = self._writers[op] = writers(op)
-        return may_one_write(found, load, self.are_disjoint)
+        return len(found) > MOST_WRITERS or may_one_write(found, load, self.are_disjoint)

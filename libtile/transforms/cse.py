@@ -17,7 +17,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.traits import ConstantLike
 
-from libtile.analysis.memory import Disjointness
+from libtile.analysis.memory import MOST_WRITERS, Disjointness
 from libtile.dialects.effect_traits import only_loads
 from libtile.support import remarks, statistics
 from libtile.support.records import dataclass
@@ -83,8 +83,7 @@ class _Merger:
             key = _key(op)
             same, seen = loads.get(key, (None, 0)) if is_load else (self.available.get(key), 0)
             if is_load:
-                if same is not None and (written := self._written(same, others[seen:])) is not None:
-                    reason = f"'{written.name}' may write in between what both read"
+                if same is not None and (reason := self._reason_against(same, others[seen:])) is not None:
                     reporting.missed(op, _REMARK, "The same is loaded again", reason, Op=op.name)
                     same = None
                 loads[key] = (op if same is None else same, len(others))
@@ -99,9 +98,12 @@ class _Merger:
                     self._note(key, op)
         return changed
 
-    def _written(self, load: Operation, others: Sequence[Operation]) -> Operation | None:
-        """The first of the ops that may write what a load reads."""
-        return next((other for other in others if self.memory.may_write_what_is_read(other, load)), None)
+    def _reason_against(self, load: Operation, others: Sequence[Operation]) -> str | None:
+        """Why what a load read may be no more what is there behind other ops; None where it is."""
+        if len(others) > MOST_WRITERS:
+            return f"there are more than {MOST_WRITERS} ops in between that may write"
+        written = next((other for other in others if self.memory.may_write_what_is_read(other, load)), None)
+        return None if written is None else f"'{written.name}' may write in between what both read"
 
     def _note(self, key: _Key, op: Operation) -> None:
         """An op stays: say so where another one, which may have run before it, computed the same."""

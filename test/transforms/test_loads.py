@@ -131,3 +131,25 @@ def test_loads_read_what_they_read_before() -> None:
 def test_loads_of_many_programs_read_what_they_read_before() -> None:
     merged, moved = check(range(100, 500))
     assert merged > 100 and moved > 100
+
+
+@pytest.mark.parametrize(("stores", "merged"), [(32, 1), (33, 0)])
+def test_of_many_stores_it_is_not_asked_what_they_write(stores: int, merged: int) -> None:
+    view = "partition_view<tile=(64), tensor_view<?xf32, strides=[1]>>"
+    numbers = "\n".join(f"%c{n} = constant <i32: {n}> : tile<i32>" for n in range(stores + 2))
+    between = "\n".join(
+        f"store_view_tko weak %x, %v[%c{n + 1}] : tile<64xf32>, {view}, tile<i32> -> token" for n in range(stores)
+    )
+    load = f"load_view_tko weak %v[%c0] : {view}, tile<i32> -> tile<64xf32>, token"
+    module = libtile.parse(f"""cuda_tile.module @m {{ entry @k(%p: tile<ptr<f32>>, %n: tile<i32>) {{
+        {numbers}
+        %t = make_tensor_view %p, shape = [%n], strides = [1] : tile<i32> -> tensor_view<?xf32, strides=[1]>
+        %v = make_partition_view %t : {view}
+        %x, %a = {load}
+        {between}
+        %y, %b = {load}
+        store_view_tko weak %y, %v[%c{stores + 1}] : tile<64xf32>, {view}, tile<i32> -> token
+        return
+    }} }}""")
+    PassManager(parse_pipeline("cse")).run(module.op)
+    assert sum(map(only_loads, module.op.walk())) == 2 - merged
