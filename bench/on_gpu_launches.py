@@ -14,15 +14,18 @@ import numpy as np
 from libtile.ir.kernels import FromParameter, TensorMapRecipe
 from libtile.runtime.tensor_maps import tensor_map
 from libtile.support.errors import LibtileError
+from libtile.targets.tensor_map import decode, with_address
 
 MOST_BYTES = 40 << 20
 """Of a target's folder, so that it can be carried."""
 ROTATED_BYTES = 256 << 20
 """Of all copies of a launch's arrays: several times what a cache holds."""
 MOST_COPIES = 8
+DISTINCT = 1_048_573
+"""Random numbers of an array, a prime: drawing more takes longer than launches of them."""
 NARROW = {"bfloat16": "uint16", "float8_e4m3fn": "uint8", "float8_e8m0fnu": "uint8"}
 """Types that numpy has not, with those that hold their codes."""
-OURS, PLAIN, REFERENCE = "ours", "ours-simt", "reference"
+OURS, PLAIN, REFERENCE, REFERENCE_PLAIN = "ours", "ours-simt", "reference", "reference-simt"
 
 
 @dataclass(frozen=True)
@@ -43,12 +46,16 @@ class Array:
 
 @dataclass(frozen=True)
 class Code:
-    """A cubin and how its kernel is launched. Parameters have these bytes; descriptors come behind them."""
+    """A cubin and how its kernel is launched. Parameters have these bytes; behind them come tensor maps, which
+    `descriptors` say how to make, or `maps`: bytes in hexadecimal digits for an array that lies at 0, and its number.
+    A block of tiles is a cluster of so many of the GPU's where `cluster` is above 1."""
 
     file: str
     block: tuple[int, ...]
     sizes: tuple[int, ...]
     descriptors: tuple[dict[str, Any], ...] = ()
+    maps: tuple[tuple[int, str], ...] = ()
+    cluster: int = 1
 
 
 @dataclass(frozen=True)
@@ -135,7 +142,14 @@ def _launch(given: dict[str, Any]) -> Launch:
         for a in given["arrays"]
     )
     codes = {
-        who: Code(c["file"], tuple(c["block"]), tuple(c["sizes"]), tuple(c["descriptors"]))
+        who: Code(
+            c["file"],
+            tuple(c["block"]),
+            tuple(c["sizes"]),
+            tuple(c["descriptors"]),
+            tuple(map(tuple, c["maps"])),
+            c["cluster"],
+        )
         for who, c in given["codes"].items()
     }
     parameters = tuple((kind, value) for kind, value in given["parameters"])
@@ -171,26 +185,35 @@ def marshal(launch: Launch, code: Code, addresses: Sequence[int]) -> list[bytes]
     for given in code.descriptors:
         wanted = recipe(given)
         made.append(tensor_map(wanted, values, values[wanted.base]))
+    for number, digits in code.maps:
+        raw = bytes.fromhex(digits)
+        made.append(with_address(raw, decode(raw).address + addresses[number]))
     return made
 
 
 def contents(launch: Launch, seed: int = 0) -> list[np.ndarray]:
-    """What a launch's arrays begin with: random numbers, and ones in results, so that what is not written shows."""
+    """What a launch's arrays begin with: random numbers, and ones in results, so that what is not written shows. Large
+    arrays repeat `DISTINCT` numbers, which rows and columns of no usual size divide."""
     rng = np.random.default_rng(seed)
     made = []
     for array in launch.arrays:
         if array.written:
             made.append(np.ones(array.shape, storage(array.dtype)))
-        elif array.between is not None:
-            low, high = array.between
-            made.append((low + (high - low) * rng.random(array.shape, np.float32)).astype(storage(array.dtype)))
-        elif array.dtype == "int8":
-            made.append(rng.integers(-128, 128, array.shape, np.int8))
-        elif array.dtype == "float8_e4m3fn":  # 0, 0.5, 1, 2 and their negatives
-            codes = np.array([0x00, 0x30, 0x38, 0x40, 0xB0, 0xB8, 0xC0], np.uint8)
-            made.append(codes[rng.integers(0, len(codes), array.shape)])
-        elif array.dtype == "bfloat16":
-            made.append((rng.standard_normal(array.shape, np.float32).view(np.uint32) >> 16).astype(np.uint16))
-        else:
-            made.append(rng.standard_normal(array.shape, np.float32).astype(array.dtype))
+            continue
+        few = _numbers(array, min(DISTINCT, int(np.prod(array.shape, dtype=np.int64))), rng)
+        made.append(np.resize(few, array.shape))
     return made
+
+
+def _numbers(array: Array, count: int, rng: np.random.Generator) -> np.ndarray:
+    if array.between is not None:
+        low, high = array.between
+        return (low + (high - low) * rng.random(count, np.float32)).astype(storage(array.dtype))
+    if array.dtype == "int8":
+        return rng.integers(-128, 128, count, np.int8)
+    if array.dtype == "float8_e4m3fn":  # 0, 0.5, 1, 2 and their negatives
+        codes = np.array([0x00, 0x30, 0x38, 0x40, 0xB0, 0xB8, 0xC0], np.uint8)
+        return codes[rng.integers(0, len(codes), count)]
+    if array.dtype == "bfloat16":
+        return (rng.standard_normal(count, np.float32).view(np.uint32) >> 16).astype(np.uint16)
+    return rng.standard_normal(count, np.float32).astype(array.dtype)

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import static_comparison
-from on_gpu_launches import OURS, PLAIN, REFERENCE, Code, Peaks, write_folder
+from on_gpu_launches import OURS, PLAIN, REFERENCE, REFERENCE_PLAIN, Code, Peaks, write_folder
 from on_gpu_problems import launches
+from on_gpu_reference import PlainReference
 from perf_kernels import KERNELS, kernels_for
 
 from libtile.backend.tools import ToolNotFoundError
@@ -36,6 +37,7 @@ def prepare(target: str, folder: Path, names: Sequence[str] = ()) -> None:
     wanted = launches(target, names)
     codes: dict[str, dict[str, Code]] = {}
     cubins: dict[str, bytes] = {}
+    plain: dict[str, PlainReference] = {}
     for kernel in dict.fromkeys(launch.kernel for launch in wanted):
         data = static_comparison.bytecode(kernel, target)
         codes[kernel] = _ours(kernel, data, target, cubins)
@@ -47,7 +49,14 @@ def prepare(target: str, folder: Path, names: Sequence[str] = ()) -> None:
         file = f"{kernel}.{REFERENCE}.cubin"
         cubins[file] = made
         codes[kernel][REFERENCE] = replace(codes[kernel][OURS], file=file)
-    complete = [replace(launch, codes=codes[launch.kernel]) for launch in wanted]
+        plain[kernel] = PlainReference(data, target, kernel, codes[kernel][OURS].sizes)
+        cubins[plain[kernel].code.file] = plain[kernel].cubin
+    complete = []
+    for launch in wanted:
+        known = dict(codes[launch.kernel])
+        if launch.kernel in plain:
+            known[REFERENCE_PLAIN] = plain[launch.kernel].code_for(launch)
+        complete.append(replace(launch, codes=known))
     write_folder(folder, complete, peaks(target), cubins)
     print(f"{folder}: {len(complete)} launches, {len(cubins)} cubins, {sum(map(len, cubins.values())) >> 10} KiB")
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from on_gpu_launches import MOST_COPIES, ROTATED_BYTES, Launch, contents
+from on_gpu_launches import MOST_COPIES, ROTATED_BYTES, Launch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import layer_norm, rms_norm, scaled_dot_product_attention
 
@@ -55,8 +55,8 @@ class Beside:
     def times(self, launch: Launch, runner: Runner) -> dict[str, float]:
         """Seconds by who; who cannot is left out, which is said."""
         copies = max(1, min(MOST_COPIES, -(-ROTATED_BYTES // max(launch.bytes, 1))))
-        held = contents(launch)
-        sets = [[tensor(array, a.dtype) for array, a in zip(held, launch.arrays)] for _ in range(copies)]
+        first = [tensor(array, a.dtype) for array, a in zip(runner.contents(launch), launch.arrays)]
+        sets = [first, *([array.clone() for array in first] for _ in range(copies - 1))]
         found = {}
         for who, prepare in self.works(launch).items():
             try:

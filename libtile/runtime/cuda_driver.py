@@ -51,6 +51,7 @@ _PROTOTYPES: dict[str, list[Any]] = {
     "cuMemFree_v2": [_HANDLE],
     "cuMemcpyHtoD_v2": [_HANDLE, _POINTER, _SIZE],
     "cuMemcpyDtoH_v2": [_POINTER, _HANDLE, _SIZE],
+    "cuMemcpyDtoD_v2": [_HANDLE, _HANDLE, _SIZE],
     "cuModuleLoadData": [_POINTER, _TEXT],
     "cuModuleUnload": [_POINTER],
     "cuModuleGetFunction": [_POINTER, _POINTER, _TEXT],

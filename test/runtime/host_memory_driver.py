@@ -39,7 +39,7 @@ class HostMemoryDriver(ABC):
 
     def call(self, name: str, *args: Any) -> None:
         match name:
-            case "cuMemcpyHtoD_v2" | "cuMemcpyDtoH_v2":
+            case "cuMemcpyHtoD_v2" | "cuMemcpyDtoH_v2" | "cuMemcpyDtoD_v2":
                 ctypes.memmove(args[0], args[1], args[2])
             case "cuMemFree_v2":
                 del self.memory[args[0]]

@@ -16,7 +16,7 @@ import pytest
 
 import libtile
 from libtile.support.errors import LibtileError
-from libtile.targets.tensor_map import decode
+from libtile.targets.tensor_map import TiledMap, decode, encode
 from lowering.specialized_kernels import Gemm
 from patience import PATIENCE
 from runtime.host_memory_driver import HostMemoryDriver
@@ -27,7 +27,7 @@ sys.path.insert(0, str(BENCH))
 import on_gpu  # noqa: E402
 import on_gpu_launches  # noqa: E402
 from on_gpu import Row, Runner  # noqa: E402
-from on_gpu_launches import OURS, PLAIN, REFERENCE, Array, Code, Launch, Peaks, flat  # noqa: E402
+from on_gpu_launches import OURS, PLAIN, REFERENCE, REFERENCE_PLAIN, Array, Code, Launch, Peaks, flat  # noqa: E402
 
 ARRAYS = Array("float16", (256, 512)), Array("float16", (512, 128)), Array("float16", (256, 128), True)
 LAUNCH = Launch(
@@ -39,7 +39,7 @@ PEAKS = Peaks({"f16": 1e15}, 1e12)
 
 def test_a_folder_comes_back(tmp_path: Path) -> None:
     code = replace(LAUNCH.codes[OURS], descriptors=({"base": 0, "sizes": [{"number": 2}, 8]},))
-    launch = replace(LAUNCH, codes={PLAIN: code})
+    launch = replace(LAUNCH, codes={PLAIN: code, REFERENCE_PLAIN: replace(code, maps=((1, "00ff"),), cluster=2)})
     on_gpu_launches.write_folder(tmp_path / "sm_90", [launch], PEAKS, {"a.cubin": b"x"})
     assert on_gpu_launches.read_folder(tmp_path / "sm_90") == ([launch], PEAKS)
     assert (tmp_path / "sm_90" / "a.cubin").read_bytes() == b"x"
@@ -123,7 +123,7 @@ def test_a_persistent_kernel_has_a_block_for_each_multiprocessor(folder: Path) -
     assert {extents for extents, _ in device.driver.launched} == {(3, 1, 1, 1, 1, 1)}
 
 
-def test_an_older_driver_launches_ours_as_ordinary_kernels_only(folder: Path) -> None:
+def test_an_older_driver_launches_ordinary_kernels(folder: Path) -> None:
     plain = replace(LAUNCH.codes[OURS], block=(256, 1, 1))
     launch = replace(LAUNCH, codes={**LAUNCH.codes, PLAIN: plain})
     device = FakeDevice(13000)
@@ -131,6 +131,18 @@ def test_an_older_driver_launches_ours_as_ordinary_kernels_only(folder: Path) ->
     assert runner.run(launch, REFERENCE) is None
     assert runner.run(launch, OURS) is not None
     assert {extents for extents, _ in device.driver.launched} == {(4, 1, 1, 256, 1, 1)}
+    launch = replace(launch, codes={REFERENCE_PLAIN: replace(plain, cluster=2)})
+    device.driver.launched.clear()
+    assert runner.run(launch, REFERENCE) is not None
+    assert {extents for extents, _ in device.driver.launched} == {(8, 1, 1, 256, 1, 1)}
+
+
+def test_tensor_maps_that_are_there_get_the_addresses_of_arrays() -> None:
+    raw = encode(TiledMap(0x40, "f16", (512, 256), (1024,), (64, 64), swizzle="128B"))
+    code = replace(LAUNCH.codes[OURS], maps=((1, raw.hex()),))
+    made = on_gpu_launches.marshal(LAUNCH, code, [0x1000, 0x2000, 0x3000])
+    assert len(made) == len(LAUNCH.parameters) + 1
+    assert decode(made[-1]) == replace(decode(raw), address=0x2040)
 
 
 def test_the_table_has_rates_ratios_and_what_bounds() -> None:

@@ -22,16 +22,19 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench"))
 import on_gpu
 import on_gpu_launches
 import on_gpu_problems
+import on_gpu_reference
 import perf_kernels
 from on_gpu import Runner
-from on_gpu_launches import PLAIN, Code, Launch
+from on_gpu_launches import PLAIN, REFERENCE_PLAIN, Code, Launch
 from on_gpu_problems import Sizes
 
 from kernels import corpus
+from kernels.model import Kernel
 from libtile.compiler import driver
 from libtile.compiler.options import Options
 from libtile.simulator import EncodedTensorMap, run_ptx
 from libtile.targets.tensor_map import decode
+from oracle.host_objects import require_host_code
 from runtime.host_memory_driver import MULTIPROCESSORS, HostMemoryDriver
 
 SMALL = Sizes((256,), (2, 256), ((2, 256),), (4, 2048), 4, 3000, 192)
@@ -62,7 +65,7 @@ class SimulatedDriver(HostMemoryDriver):
         assert name == self.launch.kernel
 
     def launch_kernel(self, grid: Sequence[int], block: Sequence[int], parameters: Any) -> None:
-        sizes = [*self.code.sizes, *[128] * len(self.code.descriptors)]
+        sizes = [*self.code.sizes, *[128] * len(self.code.descriptors + self.code.maps)]
         raw = [ctypes.string_at(address, size) for address, size in zip(parameters, sizes, strict=True)]
         self.launched.append((grid, block))
         if len(self.launched) > 1:
@@ -85,8 +88,8 @@ class SimulatedDevice:
 
     name, arch, driver_version = "simulated", "", on_gpu.TILE_IR_VERSION - 10
 
-    def __init__(self, launch: Launch) -> None:
-        self.driver = SimulatedDriver(launch, launch.codes[PLAIN])
+    def __init__(self, launch: Launch, who: str = PLAIN) -> None:
+        self.driver = SimulatedDriver(launch, launch.codes[who])
 
 
 def _cases() -> list[Any]:
@@ -108,10 +111,15 @@ def _values(launch: Launch) -> list[Any]:
     return [*arrays, *(value for kind, value in launch.parameters if kind == "float")]
 
 
+@pytest.fixture
+def once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A launch is timed once, on one copy of its arrays."""
+    for setting in ("MOST_COPIES", "WARM", "BATCHES", "EACH"):
+        monkeypatch.setattr(on_gpu, setting, 1)
+
+
 @pytest.mark.parametrize(("target", "name"), _cases())
-def test_a_launch_of_the_runner_computes_what_numpy_does(target: str, name: str, tmp_path: Path, monkeypatch) -> None:
-    for setting, value in {"MOST_COPIES": 1, "WARM": 1, "BATCHES": 1, "EACH": 1}.items():
-        monkeypatch.setattr(on_gpu, setting, value)
+def test_a_launch_of_the_runner_computes_what_numpy_does(target: str, name: str, tmp_path: Path, once: None) -> None:
     kernel = perf_kernels.KERNELS[name]
     made = driver.compile_bytecode(corpus.export(kernel, kernel.versions[-1]), Options(target, launch_abi="simt"))
     compiled = made.kernels[name]
@@ -127,6 +135,27 @@ def test_a_launch_of_the_runner_computes_what_numpy_does(target: str, name: str,
     blocks = min(launch.grid[0], MULTIPROCESSORS) if launch.persistent else launch.grid[0]
     assert set(device.driver.launched) == {((blocks, *launch.grid[1:]), code.block)}
     assert seconds > 0 and device.driver.conflicts == 0
+    _check(kernel, launch, results)
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("name", ["gemm_f16_128x128x64", "layer_norm_f16_1024"])
+def test_the_references_code_is_launched_as_an_ordinary_kernel(name: str, tmp_path: Path, once: None) -> None:
+    require_host_code()
+    kernel = perf_kernels.KERNELS[name]
+    data = corpus.export(kernel, "13.4")
+    (launch,) = on_gpu_problems.problems(name, SMALL)
+    sizes = [{"array": 8, "int": 4, "float": 4}[kind] for kind, _ in launch.parameters]
+    made = on_gpu_reference.PlainReference(data, "sm_90", name, sizes)
+    assert made.hidden and made.cubin.startswith(b"\x7fELF")
+    (tmp_path / "k.ptx").write_text(made.ptx)
+    launch = replace(launch, codes={REFERENCE_PLAIN: replace(made.code_for(launch), file="k.ptx")})
+    device = SimulatedDevice(launch, REFERENCE_PLAIN)
+    _, results = Runner(device, tmp_path).run(launch, on_gpu_launches.REFERENCE)  # type: ignore[arg-type, misc]
+    _check(kernel, launch, results)
+
+
+def _check(kernel: Kernel, launch: Launch, results: Sequence[np.ndarray]) -> None:
     written = [array for array in launch.arrays if array.written]
     assert kernel.reference is not None
     wanted = kernel.reference(*_values(launch))
