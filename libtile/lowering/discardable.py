@@ -123,6 +123,8 @@ OUTSIDE = "outside"
 whole, which no tile of a program does: it is a part of one, or was addressed by pointers under a mask."""
 NOT_CLUSTERED, FEWER_BLOCKS = "not_clustered", "fewer_blocks"
 """On a kernel: why it is for fewer CTAs of a cluster, or fewer blocks of a multiprocessor, than its hints ask for."""
+PROGRAMS_TOGETHER = "programs_together"
+"""On a kernel: in groups of how many along the first axis of the grid its blocks take programs."""
 NOT_WIDE, NOT_TMA = "not_wide", "not_tma"
 """On an access: why it is narrower than 128 bits, and why TMA does not do it."""
 
@@ -165,8 +167,9 @@ FACTS: dict[str, Declared] = {
     NOT_CLUSTERED: Declared((FuncOp,), TEXT),
     FEWER_BLOCKS: Declared((FuncOp,), TEXT),
     "warps_of_one_cta": Declared((FuncOp,), POSITIVE),
+    PROGRAMS_TOGETHER: Declared((FuncOp,), POSITIVE),
 }
-"""Discardable attributes that the conversion to nv_tileaa writes (see to_tileaa/memory.py), or `split-over-ctas`, and
+"""Discardable attributes that the conversion to nv_tileaa writes (see to_tileaa/memory.py), or passes over that, and
 nv_tileas keeps."""
 
 _PRODUCTS: Classes = (products.DotOp, products.ScaledDotOp)

@@ -47,6 +47,7 @@ _TILE_LOOPS = (*_COUNTED, "cuda_tile.loop")
 _LOOPS = (*_TILE_LOOPS, "scf.for", "scf.while")
 _TILE_PRODUCTS = ("cuda_tile.mmaf", "cuda_tile.mmai", "cuda_tile.mmaf_scaled")
 _PRODUCTS = ("nv_tileas.dot", "nv_tileas.scaled_dot")
+_INNER_PRODUCTS = ("nv_tileaa.dot", "nv_tileaa.scaled_dot")
 _QUEUES = ("nv_tileaa.create_queue", "nv_tileaa.queue.put", "nv_tileaa.queue.get", "nv_tileaa.execute")
 _PIPELINES = ("nv_tileas.async.pipeline.create_pipeline",)
 _AGENTS = ("nv_tileas.async.pipeline.agent_switch",)
@@ -103,6 +104,7 @@ PASSES: dict[str, Entry] = {
     "lower-tma-load-store-to-async": Entry(
         "libtile.lowering.tileas.tma.lower_async:LowerTmaLoadStoreToAsyncPass", INNER
     ),
+    "order-programs": Entry("libtile.lowering.order_programs:OrderProgramsPass", INNER, about=_INNER_PRODUCTS),
     "reorder-broadcast": Entry("libtile.transforms.reorder_broadcast:ReorderBroadcastPass", CUDA_TILE),
     "recover-views": Entry("libtile.transforms.recover_views:RecoverViewsPass", CUDA_TILE),
     "propagate-pipeline-iterators": Entry(

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
-from libtile.codegen import launch_control, program_counter
+from xdsl.dialects.builtin import IntegerAttr
+
+from libtile.codegen import launch_control, program_counter, program_order
 from libtile.codegen.builder import integer
 from libtile.codegen.launch_control import AXES
 from libtile.codegen.llvm_types import I32, I64
@@ -17,6 +19,7 @@ from libtile.dialects.nv_tileaa.functions import (
 )
 from libtile.dialects.nv_tileaa.types import ProgramIdType
 from libtile.ir.places import walk
+from libtile.lowering.discardable import PROGRAMS_TOGETHER
 from libtile.lowering.to_llvm.agents import acting_thread
 from libtile.lowering.to_llvm.emitter import Emitter, exchanges_of, rule
 
@@ -43,7 +46,11 @@ def _rank(e: Emitter, op: GetCtaRankOp) -> None:
 
 
 def begin_programs(e: Emitter, function: FuncOp) -> None:
-    """Stands in front of a kernel: where it takes programs over, and hardware hands out none, a counter does."""
+    """Stands in front of a kernel: its blocks run programs in an order that the kernel states, and where it takes
+    programs over, and hardware hands out none, a counter does."""
+    together = function.attributes.get(PROGRAMS_TOGETHER)
+    if isinstance(together, IntegerAttr):
+        e.b.program = program_order.grouped(e.b, together.value.data)
     if e.b.target.has("launch_control"):
         return
     takes = next((op for op in walk(function) if isinstance(op, CancelNextProgramIdOp)), None)
