@@ -117,6 +117,7 @@ def compile(
     keep_text: bool = False,
     line_info: bool = False,
     debug: bool = False,
+    dopt: bool = False,
     sanitize: str = "",
     host: tuple[str, str] | None = None,
     observer: Observer | None = None,
@@ -127,7 +128,8 @@ def compile(
 ) -> Compiled:
     """Compile a Module, a path, or the bytes of a file (bytecode or text) for a target such as "sm_90".
 
-    `opt_level` is 0 to 3; `debug` needs 0. `launch_abi` is "tileir" (the kernel is launched with block (1,1,1), as the
+    `opt_level` is 0 to 3. `debug` needs 0, or `dopt`, by which it means the lines of optimized code, as `line_info`
+    does. `launch_abi` is "tileir" (the kernel is launched with block (1,1,1), as the
     driver does for Tile IR) or "simt" (the launcher gives `block_dim`). `emit`, "tileaa", "tileas", "llvm", "ptx" or
     "cubin", is where to stop; `keep_text` keeps the text of the inner dialects. `host` is architecture and system of
     the host object, ("x86_64", "linux"), none without it, unless a kernel takes tensor maps: then it is this machine's,
@@ -151,6 +153,7 @@ def compile(
         opt_level,
         line_info,
         debug,
+        dopt,
         sanitize,
         host,
         launch_abi,

@@ -58,7 +58,8 @@ class Options:
 
     `emit`, one of STAGES, is where to stop, `launch_abi` one of LAUNCH_ABIS, `sanitize` a tool that ptxas instruments
     for (`memcheck`), or empty. `host` is the architecture and the system of the host object, None for a cubin without
-    one, unless a kernel takes tensor maps: then it is this machine's, which makes them. `keep_text` keeps the text of
+    one, unless a kernel takes tensor maps: then it is this machine's, which makes them. `dopt` lets `debug` be asked
+    for with optimizations, of which it then keeps the lines. `keep_text` keeps the text of
     the inner dialects. `pipeline` is the text of a pipeline to run in place of the level's, `schedule` one of
     `SCHEDULES` (`libtile.passes.pipelines`) for the level's, or empty for its own. `libraries` are LLVM bitcode, whose
     functions `nv_tileaa.extern_elementwise` calls.
@@ -68,6 +69,7 @@ class Options:
     opt_level: int = 3
     line_info: bool = False
     debug: bool = False
+    dopt: bool = False
     sanitize: str = ""
     host: tuple[str, str] | None = None
     launch_abi: str = "tileir"
@@ -82,11 +84,21 @@ class Options:
         """The text of the pipeline that is run."""
         return self.pipeline or compile_pipeline(self.opt_level, self.schedule)
 
+    @property
+    def debug_sections(self) -> bool:
+        """Whether the cubin gets all of the debug information: ptxas takes it for code that nothing optimizes."""
+        return self.debug and not self.opt_level
+
+    @property
+    def lines(self) -> bool:
+        """Whether the cubin gets line numbers, be it as a part of debug information."""
+        return self.line_info or self.debug
+
     def check(self) -> None:
         """OptionsError for what no compilation can do."""
         if not isinstance(self.opt_level, int) or not 0 <= self.opt_level <= 3:
             raise OptionsError(f"invalid optimization level: {self.opt_level!r}")
-        if self.debug and self.opt_level:
+        if self.debug and self.opt_level and not self.dopt:
             raise OptionsError(
                 "optimized debugging is currently not supported, change the optimization level to 0 or disable "
                 "full debug info"

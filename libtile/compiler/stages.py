@@ -111,7 +111,7 @@ def lower(
     if stage is None:
         if not owned:
             module = module.clone()
-        if options.line_info or options.debug:
+        if options.lines:
             source = SourceText.of(module)
         if emits:
             from libtile.lowering.hints import hint_remarks
@@ -236,7 +236,7 @@ def _emit(
     from libtile.lowering.to_llvm.debug_info import DebugInfo
 
     with timing.stage("convert-tileas-to-llvm"):
-        information = DebugInfo(full=options.debug) if options.line_info or options.debug else None
+        information = DebugInfo(full=options.debug_sections) if options.lines else None
         llvm = to_llvm(inner, gpu, information)
     if not trusted:
         check_barriers(inner, gpu)
@@ -298,7 +298,7 @@ def _work(llvm: LlvmModule, result: Compiled, options: Options, lines: LineTable
         entries,
         launch_meta_data=language is not None,
         lines=lines,
-        inlined=not options.debug,
+        inlined=not options.debug_sections,
         size=llvm.size,
         assembly=None if options.emit == "ptx" else _assembly(result, options),
         libraries=options.libraries,
@@ -311,8 +311,8 @@ def _assembly(result: Compiled, options: Options) -> Assembly:
         host = this_host()  # no launch can do without what makes the tensor maps
     needed = max((k.smem for k in result.kernels.values()), default=0)
     return Assembly(
-        line_info=options.line_info,
-        debug=options.debug,
+        line_info=options.lines and not options.debug_sections,
+        debug=options.debug_sections,
         options=(
             *([f"--sanitize={options.sanitize}"] if options.sanitize else []),
             *(["--enable-extended-smem=true"] if needed > STATIC_SHARED else []),

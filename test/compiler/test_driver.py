@@ -154,7 +154,7 @@ def test_every_option_and_the_input_are_in_the_key():
     other = [
         key(b"y"), key(preview=["simt"]), key(gpu_name="sm_80"), key(opt_level=0), key(line_info=True), key(debug=True),
         key(sanitize="memcheck"), key(host=("riscv", "linux")), key(host=("riscv", "windows")), key(launch_abi="simt"),
-        key(emit="ptx"), key(keep_text=True),
+        key(emit="ptx"), key(keep_text=True), key(dopt=True),
     ]  # fmt: skip
     assert len({key(), *other}) == len(other) + 1
     assert key() == key()

@@ -55,6 +55,7 @@ def test_a_kernel_becomes_a_cubin_in_the_default_file(tmp_path):
         ["--arch", "sm_80", "--gpu-name=sm_90", "-o", "other", "-o", "k"],
         ["--gpu-name=sm_120", "-o", "k", "-opt-level=1", "--lineinfo", "--print-all-options", "--preview=simt"],
         ["--gpu-name=sm_90", "-o", "k", "-g", "-O0"],
+        ["--gpu-name=sm_90", "-o", "k", "-g", "-dopt", "on"],
         ["--gpu-name=sm_90", "-o", "k", "--lineinfo=false", "--host-arch=aarch64", "--host-os=windows"],
         ["--gpu-name=sm_90", "-o", "k", "--apply-controls="],
         ["--gpu-name=sm_90", "-o", "k", "--O2", "--opt-level=0x1"],

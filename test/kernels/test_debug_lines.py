@@ -43,3 +43,16 @@ def test_accesses_of_each_kernel_lead_to_its_loads_and_stores(name: str, gpu_nam
     assert expected <= unoptimized <= expected | lines(data, MESSAGES)
     # Beside them, tables of libdevice are read, and LLVM takes the line from what it moves out of a loop.
     assert lines_of(libtile.compile(data, gpu_name, 3, line_info=True).cubin, tmp_path) >= expected
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("gpu_name", ["sm_80", "sm_90", "sm_100", "sm_120"])
+@pytest.mark.parametrize("level", [1, 2, 3])
+@pytest.mark.parametrize("name", list(corpus.KERNELS))
+def test_debug_information_of_optimized_code_leads_there_too(
+    name: str, level: int, gpu_name: str, tmp_path: Path
+) -> None:
+    kernel = corpus.KERNELS[name]
+    data = corpus.export(kernel, kernel.versions[-1])
+    made = libtile.compile(data, gpu_name, level, debug=True, dopt=True)
+    assert lines_of(made.cubin, tmp_path) >= lines(data, ACCESSES)

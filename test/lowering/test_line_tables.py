@@ -12,6 +12,7 @@ import pytest
 
 import libtile
 from libtile import bytecode
+from libtile.backend import ptxas
 from libtile.bytecode.model import DebugInfo, make_debug
 from libtile.dialects.cuda_tile.locations import source_location
 from line_tables import TEXT, TILE_IR, dwarf, instructions, lines_of, rows, sections
@@ -19,21 +20,29 @@ from line_tables import TEXT, TILE_IR, dwarf, instructions, lines_of, rows, sect
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 TARGETS = ("sm_80", "sm_90", "sm_100", "sm_120")
 MODES = {"O0 -g": (0, {"debug": True}), "O3 --lineinfo": (3, {"line_info": True})}
-MOVED = {("attention", "sm_80", "O3 --lineinfo"): {("examples/attention.py", 39)}}
+OPTIMIZED = {f"O{level} -g --dopt=on": (level, {"debug": True, "dopt": True}) for level in (1, 2, 3)}
+MOVED = {
+    ("attention", gpu, mode): {("examples/attention.py", 39)}
+    for gpu in TARGETS
+    for mode in (["O3 --lineinfo", *OPTIMIZED] if gpu == "sm_80" else ["O1 -g --dopt=on"])
+}
 """Lines that accesses lead to beside their own: LLVM takes the location from an instruction that it moves out of a
 loop, and the line before it stays in force."""
-DEFAULT = {("vector_add", "sm_90"), ("histogram", "sm_120")}
+DEFAULT = {
+    *(("vector_add", "sm_90", mode) for mode in (*MODES, "O1 -g --dopt=on")),
+    *(("histogram", "sm_120", mode) for mode in MODES),
+}
 
 COMPILED = [
-    pytest.param(path.stem, gpu, mode, marks=[] if (path.stem, gpu) in DEFAULT else pytest.mark.slow)
+    pytest.param(path.stem, gpu, mode, marks=[] if (path.stem, gpu, mode) in DEFAULT else pytest.mark.slow)
     for path in sorted(EXAMPLES.glob("*.bc"))
     for gpu in TARGETS
-    for mode in MODES
+    for mode in (*MODES, *OPTIMIZED)
 ]
 
 
 def compiled(name: str, gpu: str, mode: str) -> bytes:
-    level, options = MODES[mode]
+    level, options = {**MODES, **OPTIMIZED}[mode]
     return libtile.compile(EXAMPLES / f"{name}.bc", gpu, level, **options).cubin
 
 
@@ -271,3 +280,29 @@ def test_two_kernels_have_lines_of_their_own():
     assert found == {"k": {"/src/a.py"}, "l": {"/other/l.py"}}
     beginnings = {kernel: min(row.line for row in table) for kernel, table in rows(made.cubin, TILE_IR).items()}
     assert beginnings == {"k": 1, "l": 6}
+
+
+@pytest.mark.parametrize("level", [1, 3])
+def test_debug_information_of_optimized_code_is_its_lines(level):
+    asked = libtile.compile(kernel("callsite(#in at #at)"), "sm_90", level, debug=True, dopt=True)
+    assert asked.cubin == libtile.compile(kernel("callsite(#in at #at)"), "sm_90", level, line_info=True).cubin
+    assert {".debug_line", ".debug_frame", TILE_IR} <= sections(asked.cubin).keys()
+
+
+def test_without_optimization_dopt_changes_nothing():
+    plain = libtile.compile(kernel(), "sm_90", 0, debug=True).cubin
+    assert libtile.compile(kernel(), "sm_90", 0, debug=True, dopt=True).cubin == plain
+    assert ".debug_info" in sections(plain)
+
+
+def test_ptxas_has_no_debug_sections_of_code_that_it_optimizes():
+    """Why `dopt` keeps lines and no more: where this fails, a newer ptxas can do better."""
+    ptx = libtile.compile(kernel(), "sm_90", 0, debug=True, emit="ptx").ptx
+    assert ".section\t.debug_info" in ptx
+    with pytest.raises(ptxas.PtxasError, match="Optimized debugging not supported"):
+        ptxas.assemble(ptx, "sm_90a", opt_level=3)
+    without = ptx.replace(".target sm_90a, debug", ".target sm_90a")
+    with pytest.raises(ptxas.PtxasError, match="Optimized debugging not supported"):
+        ptxas.assemble(without, "sm_90a", opt_level=1, options=["--device-debug"])
+    left = sections(ptxas.assemble(without, "sm_90a", opt_level=3, line_info=True).cubin)
+    assert ".debug_line" in left and ".debug_info" not in left

@@ -107,8 +107,11 @@ def _remark_options(function: Any) -> Any:
 )  # fmt: skip
 @click.option("-o", "--output-file", metavar="FILE", help=f"Where the output goes; default {DEFAULT_OUTPUT}.")
 @click.option("-O", "--opt-level", metavar="N", default="3", callback=_opt_level, help="0 to 3; default 3.")
-@click.option("-g", "--device-debug", is_flag=True, help="Generate debug information; needs -O0.")
+@click.option("-g", "--device-debug", is_flag=True, help="Generate debug information; needs -O0, or --dopt=on.")
 @click.option("--lineinfo", is_flag=True, help="Generate line numbers, where the bytecode has locations.")
+@_choice(
+    "dopt", ("on",), None, "With -g above -O0: keep debug information of optimized code, its line numbers, as nvcc."
+)
 @_choice("sanitize", ("memcheck",), None, "Instrument for a sanitizer: memcheck checks memory accesses.")
 @_choice("host-arch", ("x86_64", "aarch64"), None, "Architecture of the host code in the output; default this one's.")
 @_choice("host-os", ("linux", "windows"), "linux", "System of the host code in the output.")
@@ -311,6 +314,7 @@ def _options(given: dict[str, Any]) -> Options:
         opt_level=given["opt_level"],
         line_info=given["lineinfo"],
         debug=given["device_debug"],
+        dopt=given["dopt"] == "on",
         sanitize=given["sanitize"] or "",
         host=(given["host_arch"] or machine(), given["host_os"]),
         launch_abi=given["launch_abi"],
