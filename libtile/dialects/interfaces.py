@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """What passes ask of ops of any dialect besides their effects (`effect_traits`): where an op is undefined, what it
-folds to, where control and the values that it carries go, which results name the memory of an operand, what tokens
-stand for.
+folds to, what its regions see, where control and the values that it carries go, which results name the memory of an
+operand, what tokens stand for.
 
 An op declares each by a trait: one of cuda_tile by name in spec/, all others in their classes.
 """
@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any
 
 from xdsl.ir import Block, Operation, SSAValue
-from xdsl.traits import OpTrait
+from xdsl.traits import IsolatedFromAbove, OpTrait
 
 from libtile.dialects.effect_traits import is_storage
 from libtile.support.records import dataclass
@@ -73,6 +73,27 @@ def is_defined(op: Operation) -> bool:
 @cache
 def _partial(cls: type[Operation]) -> tuple[Partial, ...]:
     return tuple(trait for trait in cls.traits if isinstance(trait, Partial))
+
+
+# -- what regions see -------------------------------------------------------------------------------------------------
+
+
+class MayIsolate(OpTrait):
+    """Regions of the op may use no value from around it, if the op says so."""
+
+    def isolates(self, op: Operation) -> bool:
+        """Whether they may not, of this op."""
+        raise NotImplementedError
+
+
+def is_isolated(op: Operation) -> bool:
+    """Whether no value from around an op may be used in its regions."""
+    return op.has_trait(IsolatedFromAbove) or any(trait.isolates(op) for trait in _isolating(type(op)))
+
+
+@cache
+def _isolating(cls: type[Operation]) -> tuple[MayIsolate, ...]:
+    return tuple(trait for trait in cls.traits if isinstance(trait, MayIsolate))
 
 
 # -- where control goes -----------------------------------------------------------------------------------------------

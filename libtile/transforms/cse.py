@@ -4,12 +4,14 @@
 Ops count as equal with the same name, operands, attributes and result types. Only ops without effects and without
 regions are merged, and `assume`, whose result is its operand; of memory accesses only weak loads of one block with one
 token, between which nothing may write what they read: by the ops' effects, by alias scopes, and in cuda_tile by
-`analysis.aliasing`. A region sees what is available around it, and nothing of it is available outside.
+`analysis.aliasing`. A region sees what is available around it, unless it is isolated, and nothing of it is available
+outside.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -19,6 +21,7 @@ from xdsl.traits import ConstantLike
 
 from libtile.analysis.memory import MOST_WRITERS, Disjointness
 from libtile.dialects.effect_traits import only_loads
+from libtile.dialects.interfaces import is_isolated
 from libtile.support import remarks, statistics
 from libtile.support.records import dataclass
 from libtile.support.scopes import ScopedTable
@@ -74,7 +77,7 @@ class _Merger:
         for op in list(block.ops):
             for region in op.regions:
                 for inner in region.blocks:
-                    with self.available.scope():
+                    with self._scope_in(op):
                         changed |= self.run(inner)
             is_load = only_loads(op)
             if not is_load and not is_mergeable(op):
@@ -97,6 +100,16 @@ class _Merger:
                 if self.watched and not op.has_trait(ConstantLike):
                     self._note(key, op)
         return changed
+
+    @contextmanager
+    def _scope_in(self, op: Operation) -> Iterator[None]:
+        """What is available in a region of an op."""
+        around = self.available
+        if is_isolated(op):
+            self.available = ScopedTable()
+        with self.available.scope():
+            yield
+        self.available = around
 
     def _reason_against(self, load: Operation, others: Sequence[Operation]) -> str | None:
         """Why what a load read may be no more what is there behind other ops; None where it is."""

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from xdsl.dialects.builtin import IntegerAttr
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, Operation
 from xdsl.irdl import (
     operand_def,
     opt_prop_def,
@@ -19,7 +19,7 @@ from xdsl.traits import IsTerminator, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from libtile.dialects.effect_traits import Allocates, Observable
-from libtile.dialects.interfaces import EndsRegion
+from libtile.dialects.interfaces import EndsRegion, MayIsolate, is_isolated
 from libtile.dialects.nv_tileaa.contracts import require_at_least, require_no_captures
 from libtile.dialects.nv_tileaa.terminators import check_region_ends, only_block, require_parent_function
 from libtile.dialects.nv_tileaa.types import QueueType
@@ -33,6 +33,13 @@ def queue_of(type_: Attribute) -> QueueType:
     if not isinstance(type_, QueueType):
         raise VerifyException(f"expects a queue, but got {type_text(type_)}")
     return type_
+
+
+class OfIsolatedQueue(MayIsolate):
+    """The op works on its first operand, a queue whose type says whether it is isolated."""
+
+    def isolates(self, op: Operation) -> bool:
+        return queue_of(op.operands[0].type).isolated
 
 
 @tile_op
@@ -69,7 +76,7 @@ class QueuePutOp(TileOp):
     """Puts what the region yields into a queue."""
 
     name = "nv_tileaa.queue.put"
-    traits = traits_def(Observable())
+    traits = traits_def(Observable(), OfIsolatedQueue())
     queue = operand_def()
     body = region_def()
 
@@ -79,7 +86,7 @@ class QueuePutOp(TileOp):
         last = only_block(self).last_op
         if last is not None and tuple(v.type for v in last.operands) != expected:
             raise VerifyException("expects the region to yield values of the queue's types")
-        if queue_of(self.queue.type).isolated:
+        if is_isolated(self):
             require_no_captures(self.body, "an isolated queue")
 
 
@@ -88,7 +95,7 @@ class QueueGetOp(TileOp):
     """Takes values from a queue and hands them to the region, whose yielded values are the results."""
 
     name = "nv_tileaa.queue.get"
-    traits = traits_def(Observable())
+    traits = traits_def(Observable(), OfIsolatedQueue())
     queue = operand_def()
     outputs = var_result_def()
     consumer_idx = opt_prop_def(IntegerAttr)
@@ -102,7 +109,7 @@ class QueueGetOp(TileOp):
             raise VerifyException("expects region arguments of the queue's types")
         if block.last_op is not None and [v.type for v in block.last_op.operands] != [r.type for r in self.results]:
             raise VerifyException("expects the region to yield values of the op's result types")
-        if queue_of(self.queue.type).isolated:
+        if is_isolated(self):
             require_no_captures(self.body, "an isolated queue")
         self._check_consumer()
 
