@@ -181,6 +181,15 @@ def _same(op: Operation, operands: Known, parameters: Parameters) -> Elements | 
     return operands[0]
 
 
+def _stated(op: Operation, operands: Known, parameters: Parameters) -> Elements | None:
+    """The same elements, unless they are not what is stated: of the strides along dimensions of one element programs
+    state that they divide, which compilers make use of, and which nobody could say of the number in its place."""
+    elements, bits = operands[0], integer_bits(op.operands[0].type)
+    if elements is None or bits is None:
+        return elements
+    return None if parameters["predicate"].is_false_of([as_signed(each, bits) for each in elements]) else elements
+
+
 def _spread(op: Operation, operands: Known, parameters: Parameters) -> Elements | None:
     """The same elements, in another order or more often: known where all of them are equal."""
     source = operands[0]
@@ -236,6 +245,7 @@ FUNCTIONS: Mapping[str, Fold] = {
     "extend": _unary(lambda a, bits, result, p: _reader(p, bits)(a)),
     "truncate": _unary(lambda a, bits, result, p: a),
     "same": _same,
+    "stated": _stated,
     "spread": _spread,
     "same_bits": _same_bits,
     "together": _together,

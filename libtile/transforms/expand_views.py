@@ -17,7 +17,7 @@ with the largest one that does not: no tensor whose size fits has tiles beyond.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import prod
 
 from xdsl.context import Context
@@ -45,6 +45,7 @@ from libtile.numerics.elements import ELEMENTS, PACKED
 from libtile.support import statistics
 from libtile.support.records import dataclass
 from libtile.transforms import reporting
+from libtile.transforms.access_registers import MaskedAccess, masked_access
 from libtile.transforms.canonical_values import constant_integer, create_before, defining, is_op, replace_op
 from libtile.transforms.greedy import functions_in
 from libtile.transforms.infer_in_bounds import dimensions_in_bounds
@@ -58,6 +59,12 @@ _MOST_ACCESSES = 16
 """Beyond these what an assembler keeps of their addresses and masks takes registers that it had not taken."""
 _MOST_WIDE = 2
 """Dimensions of several elements along which positions are compared and added."""
+_MOST_REGISTERS = 28
+"""With them and what every kernel needs a thread has little more than the 32 of which no multiprocessor runs out."""
+_LITTLE = 8
+"""Registers that are loaded beside a tile without being much."""
+_MOVES = ("permute", "extract", "cat")
+"""Ops by which elements come to other threads."""
 
 
 class ViewStaysError(Exception):
@@ -89,9 +96,10 @@ def expand_views(root: Operation, everywhere: bool = False) -> bool:
         if not accesses:
             continue
         facts = Facts(function)
-        reason = "" if everywhere else _reason_against(ops)
-        for op in accesses:
-            changed |= _apply(op, facts, reason, everywhere)
+        found = {op: _expansion(op, facts, everywhere) for op in accesses}
+        reason = "" if everywhere else _reason_against(ops) or _reason_by_registers(ops, found.values())
+        for op, expansion in found.items():
+            changed |= _apply(op, expansion, reason)
     return changed
 
 
@@ -128,16 +136,40 @@ def _is_long(op: CudaTileOp) -> bool:
             return name in _LONG
 
 
-def _apply(op: CudaTileOp, facts: Facts, reason: str, everywhere: bool) -> bool:
-    what = "Load" if is_op(op, "load_view_tko") else "Store"
+def _reason_by_registers(ops: Sequence[CudaTileOp], found: Iterable[Expansion | str]) -> str:
+    """Why accesses stay through views where all that they take at once makes up more registers than views need."""
+    expansions = [expansion for expansion in found if isinstance(expansion, Expansion)]
+    loads = [expansion.access.registers for expansion in expansions if expansion.is_load]
+    stores = [expansion.access.registers for expansion in expansions if not expansion.is_load]
+    taken = sum(loads) + max(stores, default=0)
+    if taken <= _MOST_REGISTERS or _keeps_all_it_loads(ops, expansions, loads):
+        return ""
+    return f"they would take {taken} registers of a thread at once, which is more than {_MOST_REGISTERS}"
+
+
+def _keeps_all_it_loads(ops: Sequence[CudaTileOp], expansions: Sequence[Expansion], loads: Sequence[int]) -> bool:
+    """Whether a function has all that it loads in registers either way: one tile, whose elements stay where they are,
+    and of which an assembler does not find out beforehand which elements there are."""
+    if sum(loads) - max(loads, default=0) > _LITTLE or any(is_op(op, *_MOVES) for op in ops):
+        return False
+    return all(expansion.access.is_short and not expansion.is_at_a_known_place for expansion in expansions)
+
+
+def _expansion(op: CudaTileOp, facts: Facts, everywhere: bool) -> Expansion | str:
+    """An access as one through pointers, or why it is none."""
     try:
-        if reason:
-            raise ViewStaysError(reason)
         expansion = Expansion(op, facts)
-        if not everywhere and sum(extent > 1 for extent in expansion.type.tile_shape) > _MOST_WIDE:
-            raise ViewStaysError(f"its tile has more than {_MOST_WIDE} dimensions of several elements")
     except ViewStaysError as error:
-        reporting.missed(op, _REMARK, f"{what} through a view is not one through pointers", str(error))
+        return str(error)
+    if not everywhere and sum(extent > 1 for extent in expansion.type.tile_shape) > _MOST_WIDE:
+        return f"its tile has more than {_MOST_WIDE} dimensions of several elements"
+    return expansion
+
+
+def _apply(op: CudaTileOp, expansion: Expansion | str, reason: str) -> bool:
+    what = "Load" if is_op(op, "load_view_tko") else "Store"
+    if reason or isinstance(expansion, str):
+        reporting.missed(op, _REMARK, f"{what} through a view is not one through pointers", reason or str(expansion))
         return False
     reporting.done(op, _REMARK, f"{what} through a view made one through pointers", Masked=expansion.masked)
     statistics.count(f"{what.lower()}s through pointers")
@@ -173,6 +205,21 @@ class Expansion:
         self.width = self._width()
 
     @property
+    def is_load(self) -> bool:
+        """Whether it is one of `load_view_tko`."""
+        return is_op(self.op, "load_view_tko")
+
+    @property
+    def access(self) -> MaskedAccess:
+        """What a thread does for it."""
+        return masked_access(self.type, self.tensor, self.facts, self.inside, self.is_load)
+
+    @property
+    def is_at_a_known_place(self) -> bool:
+        """Whether the index is constant along every dimension."""
+        return all(constant_integer(index) is not None for index in self.op.operand_group("index"))
+
+    @property
     def masked(self) -> str:
         """The tile's dimensions that have a bound."""
         return ", ".join(str(number) for number, inside in enumerate(self.inside) if not inside)
@@ -188,8 +235,7 @@ class Expansion:
 
     def _is_cut_at_a_known_place(self) -> bool:
         """Whether index and size are constants along every dimension: then nobody looks for the tile at run time."""
-        constant = all(constant_integer(index) is not None for index in self.op.operand_group("index"))
-        return constant and DYNAMIC not in self.type.tensor_view.shape
+        return self.is_at_a_known_place and DYNAMIC not in self.type.tensor_view.shape
 
     def _width(self) -> int:
         """The bits of a position: those of sizes and indices, 32 at least."""

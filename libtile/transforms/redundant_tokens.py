@@ -9,7 +9,8 @@
   whoever waits for the later one waits for both.
 - A weak access does not wait for one that touches other memory, but for what that one waits for; whoever waits for the
   former waits for both. What an assembler makes of stores that wait for no store is another order of all that they
-  store, which takes more registers or fewer; what is certain is the barrier that it saves (`every_store`).
+  store, which takes more registers or fewer; what is certain is the barrier that it saves (`every_store`). The more
+  tiles it may reduce at once, the more it keeps.
 - In a `for`, accesses that only read, or touch in each iteration what no other iteration touches, wait for what came
   before the loop, and not for the iteration before: behind the loop all of them are waited for.
 
@@ -46,6 +47,8 @@ _MOST_PASSED = 16
 """Tokens that are looked at to find what one access has to wait for."""
 _FEWEST_WAITS = 2
 """Waits of stores of single elements that are worth another order of the kernel."""
+_MOST_REDUCED = 4
+"""Tiles that may be reduced at once for these stores; beyond, what is known of all of them takes registers."""
 _REMARK = "RedundantTokens"
 _NOT_WORTH_IT = "a barrier less is not worth another order of what is computed for them"
 
@@ -56,7 +59,7 @@ class EliminateRedundantTokensPass(ModulePass):
 
     `distinct_elements`: different positions of a tensor view are different memory, whatever its strides are.
     `every_store`: no store waits for one of other memory. Without it stores outside of loops still do, unless they are
-    of single elements and two waits or more are saved.
+    of single elements, two waits or more are saved, and what they store is reduced of few tiles.
     """
 
     name = "eliminate-redundant-tokens"
@@ -215,7 +218,7 @@ def _waiting_stores(accesses: Sequence[CudaTileOp], aliasing: Aliasing) -> froze
     once = [op for op in accesses if op.has_trait(WritesThrough) and loop_around(op) is None]
     in_vain = [op for op in once if _passes_stores(op, aliasing)]
     free = {op for op in in_vain if _is_of_one_element(op)}
-    if len(free) < _FEWEST_WAITS:
+    if len(free) < _FEWEST_WAITS or _tiles_reduced(in_vain) > _MOST_REDUCED:
         free = set()
     for op in in_vain:
         if op not in free:
@@ -223,8 +226,29 @@ def _waiting_stores(accesses: Sequence[CudaTileOp], aliasing: Aliasing) -> froze
     return frozenset(once).difference(free)
 
 
-def _is_of_one_element(store: CudaTileOp) -> bool:
+def _stored(store: CudaTileOp) -> SSAValue:
     (value,) = store.operand_group("value" if is_op(store, "store_ptr_tko") else "tile")
+    return value
+
+
+def _tiles_reduced(stores: Sequence[CudaTileOp]) -> int:
+    """How many tiles are reduced to what these store: several by one op, where it finds out a place, say."""
+    seen: set[Operation] = set()
+    count, pending = 0, [_stored(store) for store in stores]
+    while pending:
+        op = pending.pop().owner
+        if not isinstance(op, CudaTileOp) or op in seen:
+            continue
+        seen.add(op)
+        if is_op(op, "reduce", "scan"):
+            count += len(op.operands)
+        else:
+            pending += op.operands
+    return count
+
+
+def _is_of_one_element(store: CudaTileOp) -> bool:
+    value = _stored(store)
     return isinstance(value.type, TileType) and value.type.num_elements == 1
 
 

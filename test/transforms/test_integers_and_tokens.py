@@ -239,6 +239,24 @@ def test_stores_go_on_waiting_where_little_is_saved(body, kept, all_kept):
     assert run(body, TOKENS, POINTERS)[0].count("token=") == all_kept
 
 
+@pytest.mark.parametrize(("count", "kept"), [(5, 0), (6, 5)])
+def test_stores_go_on_waiting_where_many_tiles_would_be_reduced_at_once(count, kept):
+    """What the first one stores is reduced first in any case."""
+    lines, scalars = [], stores_in_a_row(count)
+    for number in range(count):
+        tile_ = (
+            f"%m{number} = constant <i32: {number + 1}> : tile<8xi32>\n%t{number} = muli %i, %m{number} : tile<8xi32>\n"
+        )
+        lines.append(tile_ if number else "%i = iota : tile<8xi32>\n" + tile_)
+        lines.append(
+            f"%r{number} = reduce %t{number} dim=0 identities=[0 : i32] : tile<8xi32> -> tile<i32>\n"
+            "(%a: tile<i32>, %b: tile<i32>) { %sum = addi %a, %b : tile<i32>\nyield %sum : tile<i32> }\n"
+        )
+        scalars = scalars.replace(f"weak %q{number}, %x", f"weak %q{number}, %r{number}")
+    text, _ = run("".join(lines) + scalars, f"{TOKENS}{{every-store=false}}", POINTERS)
+    assert text.count("token=") == kept
+
+
 def test_stores_that_wait_for_stores_wait_for_no_load_of_other_memory():
     body = "%d = constant <i32: 9> : tile<i32>\n%r = offset %p, %d : tile<ptr<i32>>, tile<i32> -> tile<ptr<i32>>\n"
     text, _ = run(body + load("a", pointer="%r") + store("s", "a"), f"{TOKENS}{{every-store=false}}", POINTERS)

@@ -96,6 +96,10 @@ class DivByForm(AttributeForm):
         tail += "" if self.along is None else f" along {self.along}"
         return f"<{self.divisor}{tail}>"
 
+    def is_false_of(self, numbers: Sequence[int]) -> bool:
+        """Whether all elements of a value are known, and are not so."""
+        return self.every is None and any(number % self.divisor for number in numbers)
+
 
 class SameElementsForm(AttributeForm):
     """`same_elements<[2, 4]>`: the tile is made of boxes of this shape, each of one value."""
@@ -113,6 +117,10 @@ class SameElementsForm(AttributeForm):
     def body(self) -> str:
         return f"<[{', '.join(map(str, self.values))}]>"
 
+    def is_false_of(self, numbers: Sequence[int]) -> bool:
+        """Whether all elements of a value are known, and are not so; not found out."""
+        return False
+
 
 class BoundedForm(AttributeForm):
     """`bounded<0, ?>`: inclusive signed bounds; None leaves one open."""
@@ -129,6 +137,11 @@ class BoundedForm(AttributeForm):
     def body(self) -> str:
         lower, upper = ("?" if b is None else str(b) for b in self.data)
         return f"<{lower}, {upper}>"
+
+    def is_false_of(self, numbers: Sequence[int]) -> bool:
+        """Whether all elements of a value are known, and are not so."""
+        lower, upper = self.lower, self.upper
+        return any((lower is not None and n < lower) or (upper is not None and n > upper) for n in numbers)
 
 
 class OptimizationHintsForm(AttributeForm):

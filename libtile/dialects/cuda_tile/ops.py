@@ -164,7 +164,7 @@ def _region_property(index: int) -> property:
     return property(lambda self: self.regions[index])
 
 
-PARAMETERS = ("signedness", "rounding", "comparison_predicate")
+PARAMETERS = ("signedness", "rounding", "comparison_predicate", "predicate")
 """Attributes that say what an op computes of integers."""
 
 
