@@ -3,7 +3,8 @@
 
 Two reasons are found, dimension by dimension, of partition and strided views:
 
-- the range of the index: its last tile ends within a size that the view's type states;
+- the range of the index: its last tile ends within a size that the view's type states, or within the least that a
+  size of run time is known to be;
 - divisibility: the size that the type states is a multiple of the tile's, the tiles of a partition touch, and an index
   outside of the index space would be undefined: so a tile of the space is whole. Loads are left out here, and so are
   sizes of run time, since programs do read beyond the space, whatever they do with what they get, and are launched
@@ -17,7 +18,7 @@ from __future__ import annotations
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, i1
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from libtile.analysis import Facts
@@ -27,7 +28,7 @@ from libtile.ir.places import walk
 from libtile.support import statistics
 from libtile.support.records import dataclass
 from libtile.transforms import reporting
-from libtile.transforms.canonical_values import is_op
+from libtile.transforms.canonical_values import defining, is_op
 from libtile.transforms.greedy import functions_in
 
 _ACCESSES = ("load_view_tko", "store_view_tko")
@@ -67,16 +68,29 @@ def dimensions_in_bounds(op: CudaTileOp, facts: Facts, by_space: bool = True) ->
         return found
     steps = type_.traversal_strides if isinstance(type_, StridedViewType) else type_.tile_shape
     dims = tuple(type_.dim_map) or tuple(range(len(index)))
+    sizes = _least_sizes(view, type_, facts)
     for number, (value, tile, step, dim) in enumerate(zip(index, type_.tile_shape, steps, dims)):
         if found[number]:
             continue
-        size = type_.tensor_view.shape[dim]
+        size, least = type_.tensor_view.shape[dim], sizes[dim]
         fact = facts.of(value)
-        if size != DYNAMIC and fact.lower is not None and fact.lower >= 0 and fact.upper is not None:
-            found[number] = fact.upper * step + tile <= size
+        if least is not None and fact.lower is not None and fact.lower >= 0 and fact.upper is not None:
+            found[number] = fact.upper * step + tile <= least
         if not found[number] and by_space and is_op(op, "store_view_tko") and isinstance(type_, PartitionViewType):
             found[number] = size != DYNAMIC and size % tile == 0
     return found
+
+
+def _least_sizes(view: SSAValue, type_: PartitionViewType | StridedViewType, facts: Facts) -> list[int | None]:
+    """What the sizes of a view's tensor are at least; None where nothing is known."""
+    tiles = defining(view, "make_partition_view") or defining(view, "make_strided_view")
+    tensor = defining(tiles.operand("tensor_view"), "make_tensor_view") if tiles is not None else None
+    dynamic = iter(tensor.operand_group("dynamicShape") if tensor is not None else ())
+    least: list[int | None] = []
+    for size in type_.tensor_view.shape:
+        value = next(dynamic, None) if size == DYNAMIC else None
+        least.append(size if size != DYNAMIC else None if value is None else facts.of(value).lower)
+    return least
 
 
 def _infer(op: CudaTileOp, facts: Facts) -> bool:

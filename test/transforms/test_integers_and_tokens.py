@@ -380,6 +380,8 @@ VIEW = f"""%v = make_tensor_view %p, shape = [{{shape}}], strides = [1] : {{dyna
         ("bounded<-1, 2>", 60, "", 0),
         ("div_by<1>", 64, "", 1),
         ("div_by<1>", 60, "", 0),
+        ("bounded<0, 3>", "bounded<64, ?>", "", 2),
+        ("bounded<0, 3>", "bounded<63, ?>", "", 0),
         ("div_by<1>", "div_by<16>", "", 0),  # a launch may have more tile blocks than there are tiles
     ],
 )
