@@ -75,6 +75,7 @@ STEPS: tuple[tuple[str, str], ...] = (
     ("view-operands", "23"),
     ("collapse-loops", "23"),
     ("strip-mine{refuse-uncut=true}", "0123"),
+    ("keep-tiles", "3"),
     ("convert-cuda-tile-to-tileaa", "0123"),
     # nv_tileaa
     ("canonicalize-tileaa", "123"),

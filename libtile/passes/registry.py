@@ -88,6 +88,7 @@ PASSES: dict[str, Entry] = {
         "libtile.transforms.collapse_loops:CollapseLoopsPass", CUDA_TILE, about=_COUNTED, for_target=True
     ),
     "loop-interchange": Entry("libtile.transforms.loop_interchange:LoopInterchangePass", CUDA_TILE),
+    "keep-tiles": Entry("libtile.transforms.keep_tiles:KeepTilesPass", CUDA_TILE),
     "merge-loads": Entry("libtile.transforms.merge_loads:MergeLoadsPass", CUDA_TILE),
     "loop-peel": Entry("libtile.transforms.loop_peel:LoopPeelPass", CUDA_TILE, about=_TILE_LOOPS),
     "loop-unroll": Entry("libtile.transforms.loop_unroll:LoopUnrollPass", CUDA_TILE, about=_TILE_LOOPS),

@@ -69,6 +69,7 @@ MISSED: dict[str, tuple[str, Edits, str]] = {
         {"muli %j, %width": "muli %i, %width", "addi %row, %i": "addi %row, %j"},
         "the inner loop walks through memory in steps that are no larger",
     ),
+    "keep-tiles": ("{max-bytes=1}", {}, "which is more than 1"),
     "merge-loads": ("{adjacent=true max-elements=16}", {}, "together they have more than 16 elements"),
     "strength-reduce": ("", {" overflow<no_signed_wrap> : tile<64": " : tile<64"}, "addi of 32 bits may wrap around"),
     "fuse-fma": ("", {"subf %p, %c": "subf %p, %p"}, "something else uses the product as well"),
