@@ -18,7 +18,7 @@ from libtile.dialects.nv_tileaa import memory
 from libtile.dialects.nv_tileaa.arithmetic import ElementwiseOp
 from libtile.dialects.nv_tileaa.attributes import MemSemanticAttr
 from libtile.dialects.nv_tileaa.functions import FuncOp
-from libtile.dialects.nv_tileaa.pointers import MakeMemRefOp
+from libtile.dialects.nv_tileaa.pointers import FpToFpOp, MakeMemRefOp
 from libtile.dialects.nv_tileaa.types import MemRefType, TiledViewType
 from libtile.dialects.nv_tileas import async_products, products, tensor_memory, tiles
 from libtile.dialects.nv_tileas import memory as tileas_memory
@@ -27,6 +27,7 @@ from libtile.dialects.nv_tileas.attributes import ConversionAttr, ExchangesAttr,
 from libtile.dialects.nv_tileas.pipeline import AgentSwitchOp, CreatePipelineOp, ProducerCommitOp
 from libtile.ir.operands import source_of
 from libtile.ir.tile_form import operand_group, shape_of
+from libtile.lowering.apart import APART, is_apart
 from libtile.lowering.ranks import RANKS, are_ranks
 from libtile.support.records import dataclass
 
@@ -181,6 +182,7 @@ DECISIONS: dict[str, Declared] = {
     "not_native": Declared(_PRODUCTS, TEXT),
     "executed": Declared(_ANY_PRODUCT, _of("an #nv_tileas.executed", ExecutedAttr)),
     "registers_shared": Declared((AgentSwitchOp,), TEXT),
+    APART: Declared((FpToFpOp,), Form("no more than its name, where a thread's elements fill words", is_apart)),
     "in_pairs": Declared((ElementwiseOp, tiles.ReduceOp), FLAG),
     "in_threes": Declared((tiles.ReduceOp,), FLAG),
     RANKS: Declared((arith.SelectOp,), Form("an array of numbers that a number is more than, by registers", are_ranks)),

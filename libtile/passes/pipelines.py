@@ -102,6 +102,7 @@ STEPS: tuple[tuple[str, str], ...] = (
     ("tileas-count-arrivals", "0123"),
     ("tileas-select-copies", "0123"),
     ("tileas-insert-fences", "0123"),
+    ("tileas-widen-apart", "3"),
 )
 """Each pass, and the levels that run it."""
 

@@ -159,6 +159,7 @@ PASSES: dict[str, Entry] = {
         about=(*_PIPELINES, "nv_tileas.async.pipeline.producer_commit", "nv_tileas.async.tiled_tma_load"),
     ),
     "tileas-insert-barriers": Entry("libtile.lowering.tileas.barriers:InsertBarriersPass", INNER, required=True),
+    "tileas-widen-apart": Entry("libtile.lowering.tileas.widen_apart:WidenApartPass", INNER),
     "tileas-insert-fences": Entry("libtile.lowering.tileas.fences:InsertFencesPass", INNER, required=True),
     "tileas-generate-schedule": Entry("libtile.lowering.tileas.schedule:GenerateSchedulePass", INNER),
     "tileas-select-tma-stores": Entry(

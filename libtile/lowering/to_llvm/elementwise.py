@@ -10,8 +10,10 @@ from xdsl.ir import Attribute, Operation
 
 from libtile.codegen import byte_words, compare, constants, conversions, floats, integers, math_functions
 from libtile.codegen.builder import Value, integer
+from libtile.codegen.control import as_it_is
 from libtile.codegen.llvm_types import I64, IntType
 from libtile.codegen.tile import Tile, map_tiles
+from libtile.codegen.words import of_words, words_of
 from libtile.dialects import arith
 from libtile.dialects.nv_tileaa.arithmetic import OPS, ElementwiseOp
 from libtile.dialects.nv_tileaa.attributes import keyword_of
@@ -25,6 +27,7 @@ from libtile.dialects.nv_tileaa.pointers import (
     PtrToIntOp,
 )
 from libtile.ir.tile_form import TileOp, shape_of
+from libtile.lowering.apart import APART
 from libtile.lowering.errors import unsupported
 from libtile.lowering.pairs import IN_PAIRS, IN_THREES, takes_pairs, takes_threes
 from libtile.lowering.ranks import number_and_ranks
@@ -273,6 +276,8 @@ def _fp_to_fp(e: Emitter, op: FloatConversion) -> None:
     source, result = e.element(op.source), e.element(op.result)
     mode = keyword_of(op.rounding_mode, "nearest_even")
     tile = e.tile(op.source)
+    if APART in op.attributes:
+        tile = of_words(e.b, tile, [as_it_is(e.b, word) for word in words_of(e.b, tile)])
     registers = conversions.ftof_all(e.b, list(tile.registers), source, result, mode)
     e.bind(op.result, tile.with_registers(registers, result))
 
