@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import ctypes
+import itertools
 import statistics
 import sys
 from collections.abc import Callable, Sequence
@@ -46,8 +47,9 @@ from libtile.runtime.cuda_driver import TILE_IR_VERSION, Device, GpuUnavailableE
 from libtile.support.errors import LibtileError  # noqa: E402
 
 CUBINS = ROOT / "bench" / "cubins"
-WARM, BATCHES, EACH = 3, 7, 10
-"""Launches before any is timed, and batches of launches, of which the median counts."""
+WARM, BATCHES, EACH, BATCH_SECONDS = 3, 7, 10, 0.02
+"""Launches before any is timed, batches of launches, of which the median counts, and launches of a batch: fewer where
+they would take longer than that, one at least."""
 MOST_DIFFERENT = 0.02
 """Of a result from torch's, of the largest: more is said to be a fault. Results of 16 bits of long sums stay below."""
 MULTIPROCESSORS = 16
@@ -109,16 +111,20 @@ class Runner:
             calls[number % len(calls)]()
         driver.call("cuCtxSynchronize")
         begin, end = driver.handle("cuEventCreate", 0), driver.handle("cuEventCreate", 0)
-        found = []
-        for batch in range(BATCHES):
+        turns = itertools.cycle(calls)
+
+        def batch(count: int) -> float:
             driver.call("cuEventRecord", begin, None)
-            for number in range(EACH):
-                calls[(batch * EACH + number) % len(calls)]()
+            for call in itertools.islice(turns, count):
+                call()
             driver.call("cuEventRecord", end, None)
             driver.call("cuEventSynchronize", end)
             milliseconds = ctypes.c_float()
             driver.call("cuEventElapsedTime", ctypes.byref(milliseconds), begin, end)
-            found.append(milliseconds.value / 1000 / EACH)
+            return milliseconds.value / 1000 / count
+
+        count = max(1, min(EACH, int(BATCH_SECONDS / max(batch(1), 1e-9))))
+        found = [batch(count) for _ in range(BATCHES)]
         driver.call("cuEventDestroy_v2", begin)
         driver.call("cuEventDestroy_v2", end)
         return statistics.median(found)
