@@ -50,7 +50,8 @@ class KeepTilesPass(ModulePass):
     """Keep tiles that several loops load.
 
     `turns`: the most turns whose tiles are kept, 0 for none. `max_bytes`: the most bytes of all tiles that are kept at
-    once. `max_ops`: the most ops that all copies of the loops' bodies may have together.
+    once. `max_ops`: the most ops that all copies of the loops' bodies may have together. `ahead_bytes`: what these
+    turns of a later loop load beside is loaded in front of them all, too, if it has no more bytes.
     """
 
     name = "keep-tiles"
@@ -58,17 +59,20 @@ class KeepTilesPass(ModulePass):
     turns: int = 4
     max_bytes: int = 8192
     max_ops: int = 512
+    ahead_bytes: int = 8192
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        keep_tiles(op, self.turns, self.max_bytes, self.max_ops)
+        keep_tiles(op, self.turns, self.max_bytes, self.max_ops, self.ahead_bytes)
 
 
-def keep_tiles(root: Operation, turns: int = 4, max_bytes: int = 8192, max_ops: int = 512) -> bool:
+def keep_tiles(
+    root: Operation, turns: int = 4, max_bytes: int = 8192, max_ops: int = 512, ahead_bytes: int = 8192
+) -> bool:
     """Do so in every function in `root` (or in `root` itself, when it is one); returns whether any tile is kept."""
     changed = False
     for function in functions_in(root):
         for group in [group for block in _blocks(function) for group in _groups(block)]:
-            changed |= _keep(group, turns, max_bytes, max_ops)
+            changed |= _keep(group, turns, max_bytes, max_ops, ahead_bytes)
     return changed
 
 
@@ -164,7 +168,7 @@ def _size(load: CudaTileOp) -> int:
     return -(-tile.num_elements * bit_width(tile.element_type) // 8)
 
 
-def _keep(group: _Group, turns: int, max_bytes: int, max_ops: int) -> bool:
+def _keep(group: _Group, turns: int, max_bytes: int, max_ops: int, ahead_bytes: int) -> bool:
     first = group.loops[0]
     bounds = Bounds(first, first)
     lower, upper, step = (bounds.number(value) for value in (bounds.lower, bounds.upper, bounds.step))
@@ -191,7 +195,7 @@ def _keep(group: _Group, turns: int, max_bytes: int, max_ops: int) -> bool:
         for load in loads[1:]:
             reporting.done(load, _REMARK, "Tile is kept from an earlier loop", Turns=kept)
         statistics.count("loads of kept tiles", kept * (len(loads) - 1))
-    _Keeper(group, bounds, [lower + number * step for number in range(kept)], upper).run()
+    _Keeper(group, bounds, [lower + number * step for number in range(kept)], upper).run(ahead_bytes)
     return True
 
 
@@ -204,16 +208,21 @@ class _Keeper:
     counters: list[int]
     upper: int | None
 
-    def run(self) -> None:
-        """Load in front of the first loop, and have the turns in front of each loop use it."""
+    def run(self, ahead_bytes: int) -> None:
+        """Load in front of the first loop, and have the turns in front of each loop use it. In front of the turns of a
+        later loop up to so many bytes are loaded that are of no other one."""
         at = [self.bounds.constant(counter) for counter in self.counters]
-        are_run = [self._is_run(value) for value in at]
+        are_run, place = [self._is_run(value) for value in at], self.bounds.place
         tiles: dict[Operation, list[SSAValue]] = {}
         for loads in self.group.loads:
-            made = [self._load(loads[0], value, is_run) for value, is_run in zip(at, are_run, strict=True)]
+            made = [self._load(loads[0], value, run, place) for value, run in zip(at, are_run, strict=True)]
             tiles |= dict.fromkeys(loads, made)
         rest = self.bounds.add(at[-1], self.bounds.step)
         for loop in self.group.loops:
+            others = [load for load in _loads(loop) if load not in tiles]
+            if loop is not self.group.loops[0] and len(at) * sum(map(_size, others)) <= ahead_bytes:
+                for load in others:
+                    tiles[load] = [self._load(load, value, run, loop) for value, run in zip(at, are_run, strict=True)]
             self._turns(loop, at, are_run, {load: of for load, of in tiles.items() if load.parent_op() is loop}, rest)
 
     def _is_run(self, counter: SSAValue) -> SSAValue | None:
@@ -224,8 +233,8 @@ class _Keeper:
         settings = {"comparison_predicate": "less_than", "signedness": self.bounds.signedness}
         return create_before(self.bounds.place, "cmpi", operands, [TileType((), i1)], settings)
 
-    def _load(self, load: CudaTileOp, counter: SSAValue, is_run: SSAValue | None) -> SSAValue:
-        """The tile of a turn in front of the loops, which may be any where there is no such turn."""
+    def _load(self, load: CudaTileOp, counter: SSAValue, is_run: SSAValue | None, place: Operation) -> SSAValue:
+        """The tile of a turn in front of a loop, which may be any where there is no such turn."""
         loop = load.parent_op()
         assert isinstance(loop, CudaTileOp)
         made = load.clone({body(loop).args[0]: counter})
@@ -234,7 +243,7 @@ class _Keeper:
                 i64, list(range(len(load.operand_group("index"))))
             )
             made.properties.pop("inbounds", None)
-        _insert(made, self.bounds.place)
+        _insert(made, place)
         return made.results[0]
 
     def _turns(

@@ -39,7 +39,8 @@ cuda_tile.module @m {{
     for %i in ({lower} to {upper}, step {step}) : tile<i32> {{
       %t, %k = load_view_tko weak %v[%row, {index}] {token} : {view}, tile<i32> -> tile<1x16xf16>, token
       %f = ftof %t : tile<1x16xf16> -> tile<1x16xf32>
-      %g = addf %f, %sum : tile<1x16xf32>
+{beside}
+      %g = addf %f, {added} : tile<1x16xf32>
       %h = ftof %g : tile<1x16xf32> -> tile<1x16xf16>
       %e = store_view_tko weak %h, %w[%row, %i] : tile<1x16xf16>, {view}, tile<i32> -> token
     }}
@@ -54,7 +55,7 @@ VIEW = f"partition_view<tile=(1x16), padding_value = zero, {TENSOR}>"
 def module(**changed: str) -> libtile.Module:
     parts = {
         "view": VIEW, "tensor": TENSOR, "lower": "%c0", "upper": "%n", "step": "%c1", "index": "%i",
-        "token": "", "inside": "", "between": "",
+        "token": "", "inside": "", "between": "", "beside": "", "added": "%sum",
     }  # fmt: skip
     return libtile.parse(TEXT.format(**{**parts, **changed}))
 
@@ -69,6 +70,10 @@ def loads(given: libtile.Module) -> tuple[int, int]:
     found = [op for op in walk(given.op) if is_op(op, "load_view_tko")]
     inside = sum(1 for op in found if is_op(op.parent_op(), "for"))
     return len(found) - inside, inside
+
+
+def _under_conditions(given: libtile.Module) -> int:
+    return sum(1 for op in walk(given.op) if is_op(op, "load_view_tko") and is_op(op.parent_op(), "if"))
 
 
 def results(given: libtile.Module, columns: int, backend: str = "interpreter") -> np.ndarray:
@@ -137,3 +142,19 @@ def test_a_store_between_is_not_ordered_before_a_load_of_an_older_token() -> Non
     between = "%zero = constant <f16: 0.0> : tile<1x16xf16>\n" + store
     old = {"token": "token=%start", "between": between}
     assert loads(kept(module(**old))) == (3, 2)
+
+
+BESIDE = f"""
+      %u, %l = load_view_tko weak %v[%c1, %i] : {VIEW}, tile<i32> -> tile<1x16xf16>, token
+      %d = ftof %u : tile<1x16xf16> -> tile<1x16xf32>
+      %m = mulf %d, %sum : tile<1x16xf32>
+"""
+
+
+@pytest.mark.parametrize("columns", [0, 24, 112])
+def test_what_a_later_loop_loads_beside_is_loaded_ahead_if_it_is_little(columns: int) -> None:
+    changed = {"beside": BESIDE, "added": "%m"}
+    ahead, late = (kept(module(**changed), f"turns=3 ahead-bytes={most}") for most in (96, 95))
+    assert loads(ahead) == loads(late) == (6, 3)
+    assert [_under_conditions(each) for each in (ahead, late)] == [0, 3]
+    np.testing.assert_array_equal(results(ahead, columns), results(module(**changed), columns))
