@@ -152,8 +152,11 @@ class Geometry:
                 last: int = size if outside.any() else -1
             else:
                 start = int(number) * self.steps[t]
-                if start >= size and t not in may_leave and site.on(self.range_check(site)):
-                    self.out_of_space(view, t, int(number))
+                if start >= size and t not in may_leave:
+                    if site.on(self.range_check(site)):
+                        self.out_of_space(view, t, int(number))
+                    if site.on("overflow"):
+                        check_wrapping(t, start, size)
                 starts.append(min(start, size))
                 last = start + self.tile[t] - 1
             if site.on("index") and inbounds[t] and last >= size:
@@ -173,6 +176,15 @@ class Geometry:
         count = self.index_space(view)[t]
         what = "first element" if self.sparse is not None else "index"
         raise Fault(FaultKind.INDEX, f"{what} {number} of dimension {t} is outside of the view's {count}", (t,))
+
+
+def check_wrapping(t: int, start: int, size: int) -> None:
+    """A fault for a tile outside of what is viewed that compiled code may find inside: where a view is known to be
+    small, it counts elements in 32 bits."""
+    wrapped = start % (1 << 32)
+    if wrapped < size:
+        message = f"the tile begins at element {start} of dimension {t}, which is {wrapped} in 32 bits"
+        raise Fault(FaultKind.OVERFLOW, message, (t,))
 
 
 def padding_bits(elem: Element, padding: str | None) -> Any:

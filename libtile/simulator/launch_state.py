@@ -19,6 +19,10 @@ from .program import Code, Program
 TraceCallback = Callable[[tuple[int, int, int], int, int, Instruction], None]
 
 
+APART = 64
+"""Bytes between blocks of the heap, so that an access just behind one meets none."""
+
+
 @dataclass
 class LaunchState:
     """One kernel launch. `order` is None for the converged schedule, else a seed."""
@@ -68,7 +72,8 @@ class LaunchState:
     def heap_allocate(self, sizes: np.ndarray, alignments: np.ndarray | None = None) -> np.ndarray:
         """Addresses of new blocks, one per thread; 0 where the heap is full or an alignment is no power of two.
 
-        Blocks start uninitialised.
+        Blocks start uninitialised. As long as there is room, none lies where another one was, which tells what uses
+        that.
         """
         out = np.zeros(len(sizes), dtype=np.uint64)
         next_at = max(self.heap_next, self.heap_start)
@@ -78,19 +83,24 @@ class LaunchState:
                 continue
             at = align_up(next_at, alignment)
             if at + size > self.heap_end:
-                continue
+                self.global_arena.forget_freed()
+                found = self.global_arena.room(size, max(alignment, 16), self.heap_start, self.heap_end, APART)
+                if found is None:
+                    continue
+                at = found
+            else:
+                next_at = align_up(at + size, 16) + APART
             self.global_arena.allocate(at, size, f"malloc block {k}", 1)
             out[k] = GLOBAL_BASE + at
-            next_at = align_up(at + size, 16) + 64
         self.heap_next = next_at
         return out
 
     def heap_free(self, pointer: int) -> bool:
         """Mark a block as freed; False when the pointer is not the start of a live block."""
         offset = pointer - GLOBAL_BASE
-        for allocation in self.global_arena.allocations:
-            if allocation.offset == offset and offset >= self.heap_start and not allocation.freed:
-                allocation.freed = True
-                self.global_arena.flags[offset : offset + allocation.size] = 0
-                return True
-        return False
+        allocation = self.global_arena.starting_at(offset) if offset >= self.heap_start else None
+        if allocation is None or allocation.freed:
+            return False
+        allocation.freed = True
+        self.global_arena.flags[offset : offset + allocation.size] = 0
+        return True

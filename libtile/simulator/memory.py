@@ -10,7 +10,7 @@ that leaves its allocation meets unallocated bytes. Generic addresses carry the 
 from __future__ import annotations
 
 import mmap
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 
 import numpy as np
 
@@ -91,6 +91,27 @@ class Arena:
         self.allocations.insert(at, allocation)
         self.flags[offset : offset + size] = flags
         return allocation
+
+    def starting_at(self, offset: int) -> Allocation | None:
+        """The allocation that begins at an offset, live or freed."""
+        at = bisect_left(self._starts, offset)
+        return self.allocations[at] if at < len(self._starts) and self._starts[at] == offset else None
+
+    def forget_freed(self) -> None:
+        """Take the places of freed allocations for new ones: what still points there is no longer told of that."""
+        self.allocations = [a for a in self.allocations if not a.freed]
+        self._starts = [a.offset for a in self.allocations]
+
+    def room(self, size: int, alignment: int, start: int, end: int, apart: int) -> int | None:
+        """The first offset of `size` free bytes in [start, end), so many bytes apart from what is before and behind."""
+        at = start
+        for allocation in self.allocations[bisect_left(self._starts, start) :]:
+            place = align_up(at, alignment)
+            if place + size + apart <= allocation.offset:
+                return place
+            at = allocation.offset + allocation.size + apart
+        place = align_up(at, alignment)
+        return place if place + size <= end else None
 
     def describe(self, offset: int, size: int) -> tuple[str, str]:
         """(fault kind, text) for an access of `size` bytes at an offset that is not fine."""

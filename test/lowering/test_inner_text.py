@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
+
+import libtile
 
 pytest.importorskip("cuda.tile", reason="the cuTile frontend (cuda-tile) is not installed")
 
@@ -51,3 +54,18 @@ def test_every_step_leaves_valid_text(name: str) -> None:
 @pytest.mark.parametrize("kernel", corpus.KERNELS.values(), ids=lambda k: k.name)
 def test_every_step_leaves_valid_text_of_every_kernel(kernel: corpus.Kernel) -> None:
     check(kernel)
+
+
+@pytest.mark.parametrize("stage", ["tileaa", "tileas"])
+def test_memory_of_no_elements_is_allowed_at_each_stage(stage):
+    """`alloca` of Tile IR takes a count of 0; what its lowering prints is read again."""
+    text = """cuda_tile.module @m { entry @k(%o: tile<ptr<i64>>) {
+      %p = alloca num_elem = 0, alignment = 16 : tile<ptr<f32>>
+      %q = ptr_to_int %p : tile<ptr<f32>> -> tile<i64>
+      %t = store_ptr_tko weak %o, %q : tile<ptr<i64>>, tile<i64> -> token
+      return } }"""
+    made = libtile.parse(getattr(libtile.compile(text.encode(), emit=stage), stage))
+    libtile.verify(made)
+    out = np.zeros(1, np.int64)
+    libtile.run(made, "k", args=[out])
+    assert out[0]

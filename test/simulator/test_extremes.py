@@ -265,3 +265,16 @@ def test_an_instruction_of_any_type_runs_or_is_refused(kind: str) -> None:
                 assert refusal.line > 1
                 outcomes.add("refused")
     assert "refused" in outcomes
+
+
+def test_what_was_freed_is_given_again_when_the_heap_is_full() -> None:
+    """A loop that allocates in each turn what lives for the turn takes as many turns as it likes, as on a device."""
+    some = ALLOCATE.format(size=3 << 20, align=256) + KEEP
+    out = np.zeros(1, dtype=np.uint64)
+    run((some + "st.u64 [%rd2+32], %rd2;" + RELEASE) * 7, out, prelude=ALIGNED, block=1)
+    assert out[0] and not out[0] % 256
+    run(some * 3, out, prelude=ALIGNED, block=1)
+    assert not out[0]
+    with pytest.raises(SimulationFault) as caught:
+        run((some + RELEASE) * 3 + "ld.u64 %rd3, [%rd2];", out, prelude=ALIGNED, block=1)
+    assert caught.value.kind == "freed-access"

@@ -374,7 +374,8 @@ class AllocaOp(TileOp):
     def check(self) -> None:
         if not isinstance(element_of(self.result.type), PtrType):
             raise VerifyException(f"expects a pointer as result, but got {type_text(self.result.type)}")
-        require_at_least(self, 1, "count", "alignment")
+        require_at_least(self, 0, "count")
+        require_at_least(self, 1, "alignment")
         alignment = integer_of(self.alignment, 1)
         if alignment & (alignment - 1):
             raise VerifyException(f"expects an alignment that is a power of two, but got {alignment}")

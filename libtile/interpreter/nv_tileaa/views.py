@@ -19,7 +19,7 @@ from libtile.dialects.nv_tileaa.types import MemRefType, TiledViewType
 from libtile.interpreter.faults import Fault, FaultKind
 from libtile.interpreter.formats import element
 from libtile.interpreter.inner_rules import Site
-from libtile.interpreter.views import Box, Geometry, TensorView
+from libtile.interpreter.views import Box, Geometry, TensorView, check_wrapping
 from libtile.ir.tile_form import TileOp, shape_of
 
 
@@ -70,16 +70,19 @@ def _starts(site: Site, geometry: Geometry, sizes: list[int], indices: tuple, of
     for t, (value, size) in enumerate(zip(indices, sizes, strict=True)):
         promised = t < len(bounds) and bool(bounds[t])
         if t == geometry.sparse:
-            positions = np.asarray(value).astype(np.int64) + moved[t]
+            positions = _without_sign(np.asarray(value)).astype(np.int64) + moved[t]
             outside = (positions < 0) | (positions >= size)
             starts.append(np.where(outside, -1, positions))
             reaches = bool(outside.any())
         else:
             start = int(value) * geometry.steps[t] + moved[t]
             check = "load-range" if geometry.padding is None else "view-range"
-            leaves = (start < 0 or start >= size) and t not in (site.attr("outside") or ())
-            if leaves and site.on(check if site.op.name.endswith("load") else "store-range"):
-                raise Fault(FaultKind.INDEX, f"index {int(value)} of dimension {t} is outside of {size} elements", (t,))
+            if (start < 0 or start >= size) and t not in (site.attr("outside") or ()):
+                if site.on(check if site.op.name.endswith("load") else "store-range"):
+                    message = f"index {int(value)} of dimension {t} is outside of {size} elements"
+                    raise Fault(FaultKind.INDEX, message, (t,))
+                if site.on("overflow"):
+                    check_wrapping(t, start, size)
             starts.append(size if start < 0 else min(start, size))
             reaches = start + geometry.tile[t] > size
         if promised and reaches and site.on("index"):
@@ -87,6 +90,11 @@ def _starts(site: Site, geometry: Geometry, sizes: list[int], indices: tuple, of
                 FaultKind.INDEX, f"the tile reaches beyond size {size} of dimension {t}, said to be in bounds", (t,)
             )
     return starts
+
+
+def _without_sign(numbers: np.ndarray) -> np.ndarray:
+    """Indices of a tile, which are read as unsigned: narrow ones are extended by zeros."""
+    return numbers.view(f"u{numbers.itemsize}") if numbers.dtype.kind == "i" and numbers.itemsize < 8 else numbers
 
 
 Elements = tuple[np.ndarray, np.ndarray]

@@ -471,16 +471,28 @@ def _run_time(memref: MakeMemRefOp) -> tuple[list[SSAValue | None], list[SSAValu
 
 def _inside(at: _At, index: SSAValue, view: ViewAccess, dim: int, size: SSAValue | None) -> SSAValue:
     """Whether the tile's last element along a dimension is one of the tensor's."""
+    known, tile, step = view.size(dim), view.tile[dim], view.steps[dim]
+    limit = at.number(known) if known is not None else None if size is None else _as_i64(at, size)
     if constant_of(index) == 0:
-        end = at.number(view.tile[dim])
-    else:
-        start = _as_i64(at, index)
-        if view.steps[dim] != 1:
-            start = at.value(arith.MuliOp(start, at.number(view.steps[dim])))
-        end = at.value(arith.AddiOp(start, at.number(view.tile[dim])))
-    known = view.size(dim)
-    limit = at.number(known) if known is not None else _as_i64(at, size) if size is not None else end
-    return at.value(arith.CmpiOp(end, limit, "ule"))
+        end = at.number(tile)
+        return at.value(arith.CmpiOp(end, end if limit is None else limit, "ule"))
+    start = _as_i64(at, index)
+    if step != 1:
+        start = at.value(arith.MuliOp(start, at.number(step)))
+    if limit is not None and _may_wrap(index, step, tile):  # the end of what is outside would be one inside
+        beyond = at.value(arith.SubiOp(at.value(arith.MaxUIOp(limit, at.number(tile - 1))), at.number(tile - 1)))
+        return at.value(arith.CmpiOp(start, beyond, "ult"))
+    end = at.value(arith.AddiOp(start, at.number(tile)))
+    return at.value(arith.CmpiOp(end, end if limit is None else limit, "ule"))
+
+
+def _may_wrap(index: SSAValue, step: int, tile: int) -> bool:
+    """Whether the end of the tile at an index may be beyond the numbers of 64 bits: one of i64 below 0 is as large."""
+    constant = constant_of(index)
+    if constant is not None:
+        return not 0 <= constant * step < (1 << 64) - tile
+    cast = index.owner
+    return isinstance(cast, arith.IndexCastOp) and not isinstance(cast.operands[0].owner, arith.ExtUIOp)
 
 
 def _divides(at: _At, value: SSAValue, power: int) -> SSAValue:

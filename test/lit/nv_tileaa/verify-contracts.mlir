@@ -128,7 +128,7 @@ nv_tileaa.func @resources_are_not_negative() {
   })
   // expected-error @+1 {{'nv_tileaa.create_queue' op expects num_consumers of at least 1, but got 0}}
   %q = nv_tileaa.create_queue {depth = 1, num_consumers = 0} : !queue
-  // expected-error @+1 {{'nv_tileaa.alloca' op expects count of at least 1, but got -4}}
+  // expected-error @+1 {{'nv_tileaa.alloca' op expects count of at least 0, but got -4}}
   %a = nv_tileaa.alloca {count = -4} : tile<!nv_tileaa.ptr<f32, 1>>
   nv_tileaa.return
 }
