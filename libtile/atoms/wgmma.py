@@ -21,7 +21,8 @@ looks for the descriptor that says where a layout has its elements.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, reduce
+from operator import xor
 
 from libtile.atoms.mma_moves import powers
 from libtile.layouts import LANE, OFFSET, REGISTER, WARP, LinearLayout
@@ -36,6 +37,8 @@ ROWS = 64
 GROUP_WARPS = 4
 """Warps of a warpgroup."""
 WARP_ROWS = ROWS // GROUP_WARPS
+_PAIRED = (2, 20, 4, 1, 8, 32)
+"""For each bit of the number of an instruction's row the tile's row, where rows lie in pairs."""
 _MODES = {RowSwizzle(0): 0, RowSwizzle(128): 1, RowSwizzle(64): 2, RowSwizzle(32): 3}
 _FIELD = 1 << 14
 """What the fields of a descriptor are below, in 16 bytes."""
@@ -97,6 +100,32 @@ def a_layout(shape: Sequence[int], warps: int, element_bits: int) -> LinearLayou
     """A (rows, depth) in registers; ValueError when rows and warps do not fit."""
     packed = 32 // element_bits
     return _rows_and_columns(shape, warps, powers(1, packed), [packed, 2 * packed], powers(4 * packed, shape[1]))
+
+
+def in_pairs(layout: LinearLayout) -> LinearLayout:
+    """A layout of A or of the result of which each thread has rows in pairs, r and r + 1, in place of r and r + 8.
+
+    Threads that read A to registers from shared memory, where it is contiguous along its rows, read a pair at once. No
+    two threads of half a warp meet in banks then, under a swizzle of 128 bytes and with elements of 4: for t of 4
+    depths the swizzle exchanges chunks of 16 bytes by t, so that rows 2, and 4 and 16 at once, of the other lanes fill
+    the 128 bytes. The result's rows are columns of what is stored; t counts rows 2 and 4 of that, and the same lanes
+    do not meet there either."""
+    rows = layout.out_dims[-2]
+
+    def moved(vector: tuple[int, ...]) -> tuple[int, ...]:
+        row = vector[-2]
+        low = reduce(xor, (to for bit, to in enumerate(_PAIRED) if row >> bit & 1), 0)
+        return (*vector[:-2], row // ROWS * ROWS | low, vector[-1])
+
+    if layout.out_size(rows) % ROWS:
+        raise ValueError(f"{layout.out_size(rows)} rows are not those of instructions")
+    bases = {name: [moved(v) for v in vectors] for name, vectors in layout.bases}
+    return LinearLayout.of(bases, {name: layout.out_size(name) for name in layout.out_dims})
+
+
+def lies_in_pairs(layout: LinearLayout, plain: LinearLayout) -> bool:
+    """Whether a layout is a plain one with its rows in pairs."""
+    return plain.shape[-2] % ROWS == 0 and layout == in_pairs(plain)
 
 
 # -- shared memory ----------------------------------------------------------------------------------------------------

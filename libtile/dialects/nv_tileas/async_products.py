@@ -54,8 +54,9 @@ class AsyncDotOp(TileOp):
 
     Buffers may have dimensions of size 1 beside those of the matrix. Tiles `ahead` are written before the product is
     issued, and products that are `fenced` read such tiles: nothing writes to registers in between. With `first_column`
-    the product is one with as many columns of B, from that one on, as C has, and with `first_row` one of a buffer's
-    rows.
+    the product is one with as many columns of B, from that one on, as C has, with `first_row` one of a buffer's rows,
+    and with `first_depth` one of as many rows of B, from that one on, as A has columns. Rows of A and C may lie in
+    pairs (`wgmma.in_pairs`), where A is in registers.
     """
 
     name = "nv_tileas.async.dot"
@@ -72,6 +73,7 @@ class AsyncDotOp(TileOp):
     fast_acc = opt_prop_def(UnitAttr)
     first_column = opt_prop_def(IntegerAttr)
     first_row = opt_prop_def(IntegerAttr)
+    first_depth = opt_prop_def(IntegerAttr)
 
     def check(self) -> None:
         from libtile.atoms import wgmma
@@ -90,6 +92,11 @@ class AsyncDotOp(TileOp):
             if not isinstance(self.a.type, BufferType) or first < 0 or first % c[0] or first + c[0] > a[0]:
                 raise VerifyException(f"expects rows of a buffer from a multiple of {c[0]} on, but got {first}")
             a = (c[0], a[1])
+        if self.first_depth is not None and len(a) == len(b) == 2:
+            first = self.first_depth.value.data
+            if not isinstance(self.a.type, TensorType) or first < 0 or first % atom.k or first + a[1] > b[0]:
+                raise VerifyException(f"expects rows of #B from a multiple of {atom.k} on, but got {first}")
+            b = (a[1], b[1])
         check_dot_shapes(a, b, c, stored_shape(self.result.type))
         if len(c) != 2:
             raise VerifyException("expects matrices, without a batch dimension")
@@ -107,12 +114,19 @@ class AsyncDotOp(TileOp):
         if not isinstance(accumulator, LayoutAttr):
             raise VerifyException("expects #C to have a layout")
         warps = 1 << len(accumulator.layout.basis(WARP))
-        self._check_layout("#C", accumulator, wgmma.accumulator_layout, shapes[2], warps)
+        pairs = isinstance(self.a.type, TensorType) and self._lies_in_pairs(accumulator, shapes[2], warps)
+
+        def sums(shape: Sequence[int], warps: int) -> LinearLayout:
+            plain = wgmma.accumulator_layout(shape, warps)
+            return wgmma.in_pairs(plain) if pairs else plain
+
+        self._check_layout("#C", accumulator, sums, shapes[2], warps)
         if isinstance(self.a.type, TensorType):
             bits = 8 * self._bytes()
 
             def wanted(shape: Sequence[int], warps: int) -> LinearLayout:
-                return wgmma.a_layout(shape, warps, bits)
+                plain = wgmma.a_layout(shape, warps, bits)
+                return wgmma.in_pairs(plain) if pairs else plain
 
             self._check_layout("#A", layout_of(self.a.type), wanted, shapes[0], warps)
         transposed = ATOMS if target is None else wgmma.transposed_atoms(target, atom)
@@ -126,6 +140,15 @@ class AsyncDotOp(TileOp):
                 raise VerifyException("expects the registers of a fenced product to be ahead of another one")
         for user in users_in_flight(self.result):
             raise VerifyException(f"expects a wait_dot before '{user.name}' uses what is in flight")
+
+    @staticmethod
+    def _lies_in_pairs(accumulator: LayoutAttr, shape: tuple[int, ...], warps: int) -> bool:
+        from libtile.atoms import wgmma
+
+        try:
+            return wgmma.lies_in_pairs(accumulator.layout, wgmma.accumulator_layout(shape, warps))
+        except ValueError:
+            return False
 
     def _bytes(self) -> int:
         return STORAGE_BYTES[NUMBER_NAMES[stored_element(self.b.type)]]

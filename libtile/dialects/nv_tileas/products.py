@@ -124,9 +124,25 @@ def _check_fragments(op: TileOp, atom: MmaAtom) -> tuple[int, int, int]:
         raise VerifyException(f"expects three powers of two as 'warps', but got {list(sizes)}")
     batches, rows, columns = sizes
     shapes: Sequence[tuple[int, ...]] = [shape_of(v.type) for v in op.operands[:3]]
-    for name, value, layout in zip("ABC", op.operands, fragments(atom, (batches, rows, columns), shapes)):
+    wanted = fragments(atom, (batches, rows, columns), shapes)
+    if linear_layout(op.operands[2].type) != wanted[2]:
+        wanted = _in_pairs(op, wanted)
+    for name, value, layout in zip("ABC", op.operands, wanted):
         _require(f"#{name}", value.type, layout)
     return batches, rows, columns
+
+
+def _in_pairs(
+    op: TileOp, plain: tuple[LinearLayout, LinearLayout, LinearLayout]
+) -> tuple[LinearLayout, LinearLayout, LinearLayout]:
+    """The fragments with rows in pairs, if those of the result lie so."""
+    from libtile.atoms import wgmma
+
+    a, b, c = plain
+    given = linear_layout(op.operands[2].type)
+    if given is None or not wgmma.lies_in_pairs(given, c):
+        return plain
+    return wgmma.in_pairs(a), b, wgmma.in_pairs(c)
 
 
 def _check_tensor_memory(op: DotOp | ScaledDotOp) -> None:

@@ -18,11 +18,13 @@ from libtile.interpreter.nv_tileas.buffers import Buffer
 
 @pure("nv_tileas.async.dot")
 def async_dot(site: Site) -> Run:
-    product, (row, column) = dot(site), (int(site.attr(name) or 0) for name in ("first_row", "first_column"))
+    product = dot(site)
+    row, column, depth = (int(site.attr(name) or 0) for name in ("first_row", "first_column", "first_depth"))
 
     def run(a: Any, b: Any, c: Array, ahead: Sequence[Array]) -> Array:
         left, right = (_matrix(v).read() if isinstance(v, Buffer) else v for v in (a, b))
-        return product(left[..., row : row + c.shape[-2], :], right[..., column : column + c.shape[-1]], c)
+        left, rows = left[..., row : row + c.shape[-2], :], slice(depth, depth + left.shape[-1])
+        return product(left, right[..., rows, column : column + c.shape[-1]], c)
 
     return run
 

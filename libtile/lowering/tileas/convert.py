@@ -24,6 +24,7 @@ from libtile.lowering.tileas.lone_products import lone_products, loop_around, st
 from libtile.lowering.tileas.narrow_tiles import with_narrow_tiles
 from libtile.lowering.tileas.packed_products import pack_products
 from libtile.lowering.tileas.product_forms import are_fed, by_loop, transposed, without_batch
+from libtile.lowering.tileas.read_to_registers import read_to_registers
 from libtile.lowering.tileas.result_parts import cut_result, result_part_shape
 from libtile.lowering.tileas.schedule import is_zero
 from libtile.lowering.tileas.single_batches import in_single_batches
@@ -176,12 +177,22 @@ def _converted_whole(function: FuncOp, gpu: Target) -> FuncOp | None:
     chosen = _for_agents(repeated, gpu, spec.num_warps)
     if chosen is None or not has_agents(gpu):
         return None
-    for choose in (chosen, _step_by_step) if _feed_each_other(repeated, gpu) else (chosen,):
+    for choose in _ways(repeated, gpu, chosen):
         made = choose(function)
         clean_up(made)
         if is_fit(made, gpu):
             return made
     return None
+
+
+def _ways(
+    products: Sequence[DotOp | ScaledDotOp], gpu: Target, chosen: Callable[[FuncOp], FuncOp]
+) -> list[Callable[[FuncOp], FuncOp]]:
+    """Ways to choose layouts for agents, of which the first one is taken that fits."""
+    if _feed_each_other(products, gpu):
+        return [chosen, _step_by_step]
+    side = read_to_registers(products[0], gpu) if chosen is _by_warpgroups else None
+    return [chosen] if side is None else [partial(_by_registers, turns=side == "b"), chosen]
 
 
 def _feed_each_other(products: Sequence[DotOp | ScaledDotOp], gpu: Target) -> bool:
@@ -260,6 +271,17 @@ def _by_warpgroups(function: FuncOp) -> FuncOp:
         product = transposed(product) or product
     _cut_crowded(copy, product)
     return convert_function(copy, whole_rows=True)
+
+
+def _by_registers(function: FuncOp, *, turns: bool) -> FuncOp:
+    """Layouts for a product of warpgroups whose left operand threads read to registers, of the transpose if it
+    `turns`."""
+    copy = function.clone()
+    (product,) = (op for op in walk(copy) if isinstance(op, DotOp) and isinstance(op.parent_op(), scf.ForOp))
+    product = without_batch(product)
+    product = (transposed(product) if turns else None) or product
+    _cut_crowded(copy, product)
+    return convert_function(copy, whole_rows=True, in_pairs=True)
 
 
 def _cut_crowded(function: FuncOp, product: DotOp) -> None:

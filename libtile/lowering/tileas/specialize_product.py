@@ -47,6 +47,7 @@ from libtile.lowering.tileas.feeds import TRANSPOSERS
 from libtile.lowering.tileas.inserter import Inserter
 from libtile.lowering.tileas.made_operands import MadeOperand
 from libtile.lowering.tileas.operand_paths import operand_path
+from libtile.lowering.tileas.register_slices import RegisterSlices, SlicedSteps
 from libtile.lowering.tileas.scaled_products import ScaledOperands
 from libtile.lowering.tileas.tensor_sums import Sums
 from libtile.lowering.tileas.tma_operands import TmaOperand, Unfit, tma_operand
@@ -76,6 +77,7 @@ class ProductLoop(FedSteps):
         super().__init__(function, gpu, loop)
         check_warps(spec)
         self.scaled: ScaledOperands | None = None
+        self.slices: RegisterSlices | None = None
         self.pair = False
         if isinstance(product, ScaledDotOp):
             self.atom = scaled_products.instruction(product, gpu)
@@ -98,7 +100,10 @@ class ProductLoop(FedSteps):
             )
         else:
             assert isinstance(product, DotOp)
-            check_accumulator(product, self.warps)
+            if self.slices is None:
+                check_accumulator(product, self.warps)
+            elif self.made or any(operand.shadow is not None for operand in self.operands):
+                raise Unfit("#A is read to registers, and #B is brought along k by threads")
             check_makers(self, self.registers)
             self.atom = beside_makers(self, self.warps, self.atom)
         self.feeds = self.feeds_of(self.types, most, kept)
@@ -110,6 +115,7 @@ class ProductLoop(FedSteps):
         if self.gpu.has("tcgen05"):
             return self._tensor_atom(product)
         atom = instruction(product, self.gpu, promotes=True)
+        self.slices = RegisterSlices.of(product, atom, self.warps)
         m, n = shape_of(product.result.type)
         accumulators = m * n // (self.warps * self.gpu.warp_size) * STORAGE_BYTES[element_of(product.c)] // 4
         if accumulators > MAX_ACCUMULATORS:
@@ -118,10 +124,14 @@ class ProductLoop(FedSteps):
             advice = f": {CLUSTER} = {CTAS} halves them" if halves else ""
             raise Unfit(f"accumulators of {m}x{n} do not fit the registers of {self.warps} warps{advice}")
         most = consumer_registers(self.function.kernel_spec, self.gpu, BUDGETS.get(self.warps))
-        if accumulators + OTHER_REGISTERS > most:
+        self.registers = OTHER_REGISTERS + accumulators
+        if self.slices is not None:
+            self.registers += self.slices.registers
+        if self.registers > most:
             raise Unfit(f"a thread has {most} registers, of which accumulators of {m}x{n} take {accumulators}")
         self.parts = self._parts(accumulators, most) if is_promoted(product) else None
-        self.registers = OTHER_REGISTERS + accumulators
+        if self.parts is not None and self.slices is not None:
+            raise Unfit("#A is read to registers, and its products are promoted")
         if self.parts is not None:
             self.registers = promoted.OTHER_REGISTERS + accumulators + accumulators // self.parts.count
             a, b, d = atom.types
@@ -167,7 +177,8 @@ class ProductLoop(FedSteps):
             shape = shape_of(path.load.value.type)
             halved = max(n for n, d in enumerate(path.order or range(len(shape))) if shape[d] != 1)
         return tma_operand(self.function, self.gpu, self.atom.instruction, side, path.load, path.order, halved=halved,
-                           element=path.element, warps=TRANSPOSERS)  # fmt: skip
+                           element=path.element, warps=TRANSPOSERS,
+                           by_threads=self.slices is not None and side == "a")  # fmt: skip
 
     # -- the new code -----------------------------------------------------------------------------------------------
 
@@ -196,6 +207,8 @@ class ProductLoop(FedSteps):
         steps = WarpSteps(loop, [self.carried], self.feeds, 1)
 
         def run(at: Inserter, count: SSAValue, start: SSAValue | None) -> Ends:
+            if self.slices is not None:
+                return SlicedSteps(steps, self.slices, self._slice).run(at, count, start)
             if self.parts is not None:
                 return steps.promoted(at, count, self._product, self.parts, self.warps, start)
             return steps.overlapped(at, count, self._issue, start)
@@ -255,10 +268,16 @@ class ProductLoop(FedSteps):
         outer.add(PipelineYieldOp.make())
         return outer.block
 
+    def _slice(self, at: Inserter, a: SSAValue, b: SSAValue, accumulator: SSAValue, depth: int) -> SSAValue:
+        """Issue the products of a slice of A, and of B's rows from one on."""
+        return self._product(at, (a, b), accumulator, depth=depth)
+
     def _product(
-        self, at: Inserter, tiles: Sequence[SSAValue], accumulator: SSAValue, first: tuple[int, int] = (0, 0)
-    ) -> SSAValue:
-        """Issue the products of a step's tiles, or of a part of them that begins at a row and a column."""
+        self, at: Inserter, tiles: Sequence[SSAValue], accumulator: SSAValue, first: tuple[int, int] = (0, 0),
+        depth: int | None = None,
+    ) -> SSAValue:  # fmt: skip
+        """Issue the products of a step's tiles, or of a part of them that begins at a row and a column, or of a part of
+        the right one that begins at a row."""
         product = self.product
         assert isinstance(product, DotOp)  # those with factors are no wgmma's
         whole, part = shape_of(product.result.type), shape_of(accumulator.type)
@@ -268,6 +287,7 @@ class ProductLoop(FedSteps):
                 *tiles, accumulator, results=[accumulator.type], atom=self.atom,
                 signedness_a=product.signedness_a, signedness_b=product.signedness_b,
                 fast_acc=product.fast_acc is not None, first_row=row, first_column=column,
+                first_depth=depth,
             ),
             product.location,
         )  # fmt: skip

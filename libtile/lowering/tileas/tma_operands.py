@@ -137,13 +137,14 @@ def _row_bits(boxes: tma.Boxes, type_: BufferType) -> int:
 
 def tma_operand(
     function: FuncOp, gpu: Target, atom: MmaAtom, side: str, load: TiledLoadOp, order: Sequence[int] | None = None,
-    halved: int | None = None, element: Attribute | None = None, warps: int = 0,
+    halved: int | None = None, element: Attribute | None = None, warps: int = 0, *, by_threads: bool = False,
 ) -> TmaOperand:  # fmt: skip
     """How TMA copies an operand (side "a" or "b") of a product that reads shared memory by this instruction; Unfit
     where it does not. Dimension n of the operand is dimension order[n] of the load's tile; dimensions of size 1 may
     stand between those of the matrix. Of an operand that is `halved` along a dimension, each CTA of a pair has half.
     TMA rounds f32 where the operand's elements are of another type, tf32. An operand that is dense along another
-    dimension than k, and that the instruction does not read so, gets a shadow if so many `warps` can transpose it."""
+    dimension than k, and that the instruction does not read so, gets a shadow if so many `warps` can transpose it. One
+    that is read `by_threads` is dense along another dimension."""
     what = f"#{side.upper()} "
 
     def layout(shape: Sequence[int], stored: str, dense: int) -> LinearLayout:
@@ -153,7 +154,10 @@ def tma_operand(
     if element is not None:
         found = replace(found, type=BufferType(found.type.shape, element, found.type.space, found.type.layout))
     read = read_operand(gpu, atom, side, found.type)
-    if isinstance(read, str):
+    if by_threads:
+        if not isinstance(read, str):
+            raise Unfit(what + "is read from shared memory by products, not by threads")
+    elif isinstance(read, str):
         shadow = _shadow(gpu, atom, side, found.type, warps) if warps else None
         if shadow is not None:
             return replace(found, shadow=shadow)

@@ -43,6 +43,7 @@ def _dot(e: Emitter, op: AsyncDotOp) -> None:
     empty = all(r == ZEROS.get(r.type) for r in accumulator.registers)
     words = [Value(w.type, "undef") if empty else w for w in words_of(e.b, accumulator)]
     fenced = op.fenced is not None
+    held = None if isinstance(e.held[op.a], Buffer) else words_of(b, e.tile(op.a))
     if not fenced:
         tiles = {v: e.tile(v) for v in op.group("ahead")}
         ahead = {v: words_of(b, tile) for v, tile in tiles.items()}
@@ -52,16 +53,13 @@ def _dot(e: Emitter, op: AsyncDotOp) -> None:
         # Sums pass through: of ones that are equal copies are made, and these are not to be made behind the fence.
         sums = [v for v in ahead if not fills_words(tiles[v])]
         through = [*([] if empty else words), *(w for v in sums for w in ahead[v])]
-        made = iter(wgmma.fence(b, through, [w for v in ahead if v not in sums for w in ahead[v]]))
+        reads = [w for v in ahead if v not in sums for w in ahead[v]]
+        made = iter(wgmma.fence(b, through, [*reads, *(held or ())]))
         words = words if empty else [next(made) for _ in words]
         for v in sums:
             e.bind(v, of_words(b, tiles[v], [next(made) for _ in ahead[v]]))
     right = _descriptor(e, op.b, "b", atom)
-    left = _descriptor(e, op.a, "a", atom) if isinstance(e.held[op.a], Buffer) else None
-    held = None
-    if left is None:
-        held = words_of(b, e.tile(op.a))
-        held = held if fenced else wgmma.fence(b, held)
+    left = _descriptor(e, op.a, "a", atom) if held is None else None
     flags = left is not None and left.operand.transposed, right.operand.transposed
     each = atoms.accumulator_registers(atom)
     steps = depth // atom.k
@@ -79,7 +77,8 @@ def _dot(e: Emitter, op: AsyncDotOp) -> None:
                 first = (row * steps + step) * 4
                 a = held[first : first + 4]
             add = integer(I32, 0) if empty and not step else None
-            block = wgmma.multiply(b, atom, block, a, right.at(b, column, k), transposed=flags, add=add)
+            part_of_b = right.at(b, column, integer_of(op.first_depth) + k)
+            block = wgmma.multiply(b, atom, block, a, part_of_b, transposed=flags, add=add)
         words[part * each : (part + 1) * each] = block
     wgmma.commit(b)
     e.bind(op.result, of_words(b, accumulator, words))

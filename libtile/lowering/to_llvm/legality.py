@@ -104,7 +104,9 @@ HONOURED: dict[type[TileOp], frozenset[str]] = {
     tileas_tiles.ScanOp: _reads("dim", "steps", "reverse"),
     tileas_products.DotOp: _reads("signedness_a", "signedness_b"),
     tileas_products.ScaledDotOp: _reads("packed"),
-    async_products.AsyncDotOp: _reads("atom", "first_column", "first_row", "signedness_a", "signedness_b", "fenced"),
+    async_products.AsyncDotOp: _reads(
+        "atom", "first_column", "first_row", "first_depth", "signedness_a", "signedness_b", "fenced"
+    ),
     async_products.WaitDotOp: _reads("pending"),
     tensor_memory.AsyncDotIntoOp: _reads("atom", "signedness_a", "signedness_b"),
     tileas_pipeline.ProducerCommitOp: _reads("after_products"),

@@ -20,11 +20,16 @@ from libtile.targets import target
 
 
 def convert_function(
-    function: FuncOp, whole_rows: bool = False, in_tensor_memory: Collection[Operation] = (), by_rows: bool = False
+    function: FuncOp,
+    whole_rows: bool = False,
+    in_tensor_memory: Collection[Operation] = (),
+    by_rows: bool = False,
+    in_pairs: bool = False,
 ) -> FuncOp:
     """The function with a layout on every tile; LoweringError for what has none to get.
 
-    With `whole_rows` every product's result lies in whole rows of warps, as those have it that a warpgroup computes.
+    With `whole_rows` every product's result lies in whole rows of warps, as those have it that a warpgroup computes,
+    and with `in_pairs` a thread's rows lie in pairs, as those of left operands that it reads from shared memory.
     The results of the products `in_tensor_memory` lie as warps load them from there: as fragments, or with `by_rows` a
     row in each thread, as left operands that are stored there do."""
     spec = check_convertible(function)
@@ -34,7 +39,7 @@ def convert_function(
         chained = frozenset(op for op in walk(function) if isinstance(op, DotOp))
     shared = [op for op in walk(function) if isinstance(op, DotOp) and (whole_rows or op in in_tensor_memory)]
     bridged = products_fed_right(shared)
-    products = Products(target(spec.target), spec.num_warps, chained, in_tensor_memory, by_rows, bridged)
+    products = Products(target(spec.target), spec.num_warps, chained, in_tensor_memory, by_rows, bridged, in_pairs)
     assigner = Assigner(function, function.body, products)
     old = function.body.block
     types = [assigner.default_type(a.type) for a in old.args]

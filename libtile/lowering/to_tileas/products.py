@@ -8,7 +8,7 @@ from collections.abc import Collection
 from xdsl.dialects.builtin import DenseArrayBase, TensorType, i64
 from xdsl.ir import Attribute, Operation
 
-from libtile.atoms import tcgen05, tcgen05_factors
+from libtile.atoms import tcgen05, tcgen05_factors, wgmma
 from libtile.atoms.mma_layouts import DotLayouts, ScaledLayouts, dot_layouts, scaled_layouts
 from libtile.atoms.operand_types import accumulator_type, ptx_type
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES
@@ -33,7 +33,8 @@ def _shapes(op: Product) -> list[tuple[int, ...]]:
 
 class Products:
     """Answers for one function: its target, its number of warps, which of its products are chained, which have
-    their results in tensor memory, and which read from shared memory what the kernel's warps computed of others."""
+    their results in tensor memory, which read from shared memory what the kernel's warps computed of others, and
+    whether rows lie `in_pairs`."""
 
     def __init__(
         self,
@@ -43,6 +44,7 @@ class Products:
         in_tensor_memory: Collection[Operation] = (),
         by_rows: bool = False,
         bridged: Collection[Operation] = (),
+        in_pairs: bool = False,
     ):
         self.gpu = gpu
         self.warps = warps
@@ -50,6 +52,7 @@ class Products:
         self.in_tensor_memory = in_tensor_memory
         self.by_rows = by_rows
         self.bridged = bridged
+        self.in_pairs = in_pairs
         self._known: dict[Operation, DotLayouts] = {}
 
     def operand_layouts(self, op: Product) -> tuple[LinearLayout, ...]:
@@ -109,6 +112,8 @@ class Products:
                 left, sums = (tcgen05.row_layout(shapes[n], self.warps) for n in (0, 2))
                 return replace(found, a=left, c=sums, atom=atom)
             return replace(found, c=tcgen05.register_layout(shapes[2], self.warps), atom=atom)
+        if self.in_pairs and whole_rows:
+            return replace(found, a=wgmma.in_pairs(found.a), c=wgmma.in_pairs(found.c))
         return found
 
 
