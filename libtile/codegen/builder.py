@@ -41,6 +41,8 @@ class Value:
     text: str
     constant: int | None = None
     """The value of an integer constant (signed, but for an i1), else None."""
+    behind: tuple[Value, int] | None = None
+    """An integer that it is so much more than, without wrapping around, where that is known of it."""
 
     @property
     def typed(self) -> str:

@@ -39,10 +39,16 @@ class Descriptor:
         high = integer(I64, self.operand.fields >> 32 << 32)  # addresses do not reach into it
         return b.or_(b.cast("zext", b.add(self.low, integer(I32, further)), I64), high)
 
-    def behind(self, b: KernelBuilder, count: Value, size: int) -> Descriptor:
-        """The descriptor of an operand that lies `count` (an i32) times so many bytes further, a multiple of 16."""
-        moved = b.mul(count, integer(I32, size // _UNIT))
-        return Descriptor(self.operand, b.add(self.start, b.cast("zext", moved, I64)))
+    def behind(self, b: KernelBuilder, count: Value, size: int, *, opaque: bool = False) -> Descriptor:
+        """The descriptor of an operand that lies `count` (an i32) times so many bytes further, a multiple of 16. Of one
+        that is `opaque` LLVM knows no bits: parts of it are then one addition each, where it would set bits of the
+        lower word and have ptxas copy the upper one."""
+        first, more = count.behind or (count, 0)
+        moved = b.cast("zext", b.mul(first, integer(I32, size // _UNIT)), I64)
+        start = b.add(self.start, moved)
+        if opaque:
+            start = b.asm("mov.b64 $0, $1;", "=l,l", I64, [start])
+        return Descriptor(self.operand, b.add(start, integer(I64, more * (size // _UNIT))))
 
     def made_here(self, b: KernelBuilder) -> Descriptor:
         """The descriptor of an operand that stays where it is, with parts of which a word is computed, where they are

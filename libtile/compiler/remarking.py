@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from xdsl.dialects.builtin import DictionaryAttr, ModuleOp, StringAttr
+from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, ModuleOp, StringAttr
 from xdsl.ir import Attribute, Operation
 
 from libtile.atoms.mma_layouts import busy_warps
@@ -30,7 +30,7 @@ from libtile.layouts import REGISTER
 from libtile.lowering.agents import warps_of
 from libtile.lowering.discardable import DECISIONS
 from libtile.lowering.index_width import NARROW
-from libtile.lowering.product_reasons import EXECUTED, NOT_NATIVE
+from libtile.lowering.product_reasons import EXECUTED, NOT_NATIVE, STEP_PARTS
 from libtile.lowering.tileas.arrange_agents import REGISTERS_SHARED
 from libtile.lowering.tileas.schedule import NOT_SPECIALIZED
 from libtile.lowering.tileas.select_copies import offset_bits
@@ -120,6 +120,7 @@ def _of(
             yield remarks.mma_not_specialized(function, place, reason.data)
     elif isinstance(op, AsyncDotOp | AsyncDotIntoOp):
         yield from _executed(op, function, place)
+        yield from _in_parts(op, function, place)
     elif isinstance(op, TiledTmaLoadOp):
         yield remarks.load_selected(function, place, remarks.TMA_LOAD, op.atom.box)
     elif isinstance(op, TiledTmaStoreOp):
@@ -144,10 +145,17 @@ def _of_product(
         yield remarks.mma_fma(function, place)
     else:
         yield from _executed(op, function, place)
+    yield from _in_parts(op, function, place)
     if isinstance(reason := op.attributes.get(NOT_NATIVE), StringAttr):
         yield remarks.mma_not_native(function, place, reason.data)
     if op.atom.kind != FMA and (busy := busy_warps(layout_of(op.c))) < warps:
         yield remarks.mma_idle_warps(function, place, busy, warps)
+
+
+def _in_parts(op: Operation, function: str, place: SourceLocation | None) -> Iterator[remarks.Remark]:
+    """In how many parts the tiles of a product's step come, if these are several."""
+    if isinstance(parts := op.attributes.get(STEP_PARTS), IntegerAttr):
+        yield remarks.mma_in_parts(function, place, parts.value.data)
 
 
 def _executed(op: Operation, function: str, place: SourceLocation | None) -> Iterator[remarks.Remark]:

@@ -181,6 +181,7 @@ DECISIONS: dict[str, Declared] = {
     "not_specialized": Declared(_PRODUCTS, TEXT),
     "not_native": Declared(_PRODUCTS, TEXT),
     "executed": Declared(_ANY_PRODUCT, _of("an #nv_tileas.executed", ExecutedAttr)),
+    "step_parts": Declared(_ANY_PRODUCT, POSITIVE),
     "registers_shared": Declared((AgentSwitchOp,), TEXT),
     APART: Declared((FpToFpOp,), Form("no more than its name, where a thread's elements fill words", is_apart)),
     "in_pairs": Declared((ElementwiseOp, tiles.ReduceOp), FLAG),

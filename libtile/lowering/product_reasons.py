@@ -3,6 +3,7 @@
 
 executed     what the hardware executes for the atom (`#nv_tileas.executed`)
 not_native   why no instruction multiplies the operands' types as they are given
+step_parts   in how many parts along k the tiles of a step come, each in a stage of its own
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from libtile.ir.places import walk
 from libtile.lowering.to_tileas.types import element_of
 from libtile.targets import MmaAtom, Target
 
-EXECUTED, NOT_NATIVE = "executed", "not_native"
+EXECUTED, NOT_NATIVE, STEP_PARTS = "executed", "not_native", "step_parts"
 
 
 def explained(op: DotOp | ScaledDotOp, atom: MmaAtom | None, gpu: Target) -> dict[str, Attribute]:

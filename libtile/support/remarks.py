@@ -334,6 +334,14 @@ def mma_not_specialized(function: str, location: SourceLocation | None, reason: 
     )  # fmt: skip
 
 
+def mma_in_parts(function: str, location: SourceLocation | None, parts: int) -> Remark:
+    """The tiles of a step of an MMA's loop are copied in parts along k, so that more of them are under way."""
+    return Remark(
+        Category.TENSOR_CORE, Kind.ANALYSIS, "RemarkTensorCoreParts",
+        "Operands of MMA are copied in parts of a step", function, location, (("Parts", str(parts)),),
+    )  # fmt: skip
+
+
 def mma_idle_warps(function: str, location: SourceLocation | None, busy: int, warps: int) -> Remark:
     """The tile of an MMA is too small for its warps: some of them compute what others do."""
     return Remark(

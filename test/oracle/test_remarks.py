@@ -35,7 +35,7 @@ TARGETS = ("sm_80", "sm_90", "sm_100", "sm_120")
 
 OURS = (
     "RemarkMemoryAccessWidth", "RemarkMemoryLoadPipelined", "RemarkTensorCoreTypes", "RemarkTensorCoreWarps",
-    "RemarkTensorCoreSpecialization",
+    "RemarkTensorCoreSpecialization", "RemarkTensorCoreParts",
     "RemarkHintIgnored",
 )  # fmt: skip
 """Names of remarks that the reference does not have."""

@@ -178,10 +178,11 @@ class CreateIteratorOp(TileOp):
 
 @tile_op
 class IncIterOp(TileOp):
-    """The iterator at the next stage."""
+    """The iterator at the next stage, which is `within` the same round where the iterator is not at the last one."""
 
     name = "nv_tileas.async.pipeline.inc_iter"
     iterator = operand_def()
+    within = opt_prop_def(UnitAttr)
     result = result_def()
     traits = traits_def(Pure(), NamesMemoryOf("iterator"))
 

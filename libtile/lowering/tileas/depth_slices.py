@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from xdsl.dialects.builtin import DenseArrayBase, TensorType, i64
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, TensorType, i64
 from xdsl.ir import Operation, SSAValue
 
 from libtile.atoms import mma_block_scale
@@ -25,6 +25,7 @@ from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp, CopyOp, ExtractSli
 from libtile.ir.operands import source_of
 from libtile.ir.tile_form import erase, shape_of
 from libtile.layouts import LinearLayout, parts
+from libtile.lowering.product_reasons import STEP_PARTS
 from libtile.lowering.tileas.inserter import Inserter
 from libtile.lowering.tileas.operand_paths import rounds_to_tf32
 from libtile.lowering.to_tileas import shape_layouts as layouts
@@ -103,6 +104,8 @@ class Slices:
             made = type(product).make(*given, results=[product.result.type], location=product.location)
             made.properties.update(product.properties)
             made.attributes |= {n: a for n, a in product.attributes.items() if n not in made.attributes}
+            if parts > 1:
+                made.attributes[STEP_PARTS] = IntegerAttr(parts, i64)
             result = at.value(made, product.location)
         return result
 

@@ -15,7 +15,9 @@ thread by tcgen05 (`specialize_product`, `tensor_phases`).
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
 
+from xdsl.dialects.builtin import IntegerAttr, i64
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from libtile.atoms.cp_async import operand_shared_layout
@@ -23,10 +25,12 @@ from libtile.dialects import scf
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileaa.types import MemTokenType
+from libtile.dialects.nv_tileas.async_products import AsyncDotOp
 from libtile.dialects.nv_tileas.attributes import MmaAtomAttr
 from libtile.dialects.nv_tileas.layout import LayoutAttr
 from libtile.dialects.nv_tileas.pipeline import PipelineYieldOp
 from libtile.dialects.nv_tileas.products import DotOp, ScaledDotOp
+from libtile.dialects.nv_tileas.tensor_memory import AsyncDotIntoOp
 from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp
 from libtile.dialects.nv_tileas.types import (
     MBARRIER,
@@ -37,6 +41,7 @@ from libtile.ir.places import walk
 from libtile.ir.tile_form import shape_of, stored_element
 from libtile.layouts.row_swizzles import CHUNK
 from libtile.layouts.shared_access import PIECE_BYTES
+from libtile.lowering.product_reasons import STEP_PARTS
 from libtile.lowering.tileas import nests, persistent, staging
 from libtile.lowering.tileas.ahead import Ahead, computed_ahead, is_inside, values_ahead
 from libtile.lowering.tileas.cleanup import is_pure
@@ -53,6 +58,9 @@ from libtile.lowering.tileas.shared_memory import block_bytes, pipeline_bytes, t
 from libtile.lowering.tileas.tma_operands import TmaOperand, Unfit, read_operand, tma_operand, transposed_atoms
 from libtile.support.records import dataclass
 from libtile.targets import Target
+
+PARTS = (2, 4)
+"""Into how many parts, one behind the other along k, the tiles of a step may be cut."""
 
 Values = dict[SSAValue, SSAValue]
 Turn = Callable[[Inserter, Sequence[SSAValue], Values], Sequence[SSAValue]]
@@ -177,28 +185,50 @@ class FedSteps:
         """How many stages hints of the loads' latency ask for, at most so many."""
         return max((stages_wanted(o.load, most) for o in self.operands), default=most)
 
-    def stages(self, most: int, kept: Sequence[int]) -> int:
-        """As many stages as there is room for, and as hints of the loads' latency ask for, at most so many; `kept` are
-        the bytes of shared memory that they may leave for what is behind the loop."""
-        most = 1 if self.turns == 1 else self.wanted(most)
-        each = PipelineType(1, self.types, 1, MBARRIER)
-        free = [block_bytes(self.gpu, self.function.kernel_spec) - n for n in kept]
-        found = [min(n // pipeline_bytes(each, ALIGNMENT), most) for n in free]
-        stages = next(n for n in found if n >= min(staging.ENOUGH_STAGES, max(found)))
-        fewest = 1 if self.turns == 1 else 2
-        if stages < fewest:
-            size, count = sum(map(tile_bytes, self.types)), "a stage" if fewest == 1 else "two stages"
-            raise Unfit(f"{count} of {size} bytes do not fit the {max(free)} bytes of shared memory that are free")
-        return stages
+    def stages(self, types: Sequence[BufferType], most: int, kept: Sequence[int]) -> int:
+        """As many stages of tiles of these types as there is room for, at most so many; `kept` are the bytes of shared
+        memory that they may leave for what is behind the loop."""
+        each = pipeline_bytes(PipelineType(1, types, 1, MBARRIER), ALIGNMENT)
+        found = [min((block_bytes(self.gpu, self.function.kernel_spec) - n) // each, most) for n in kept]
+        return next(n for n in found if n >= min(staging.ENOUGH_STAGES, max(found)))
 
     def feeds_of(self, types: Sequence[BufferType], most: int, kept: Sequence[int]) -> Feeds:
-        """The pipelines of tiles of these types, with as many stages as `stages` says."""
-        feeds = Feeds.of(self.held, types)
-        if feeds.raw is None:
-            feeds.read.stages = self.stages(most, kept)
-        else:
-            feeds.set_stages(block_bytes(self.gpu, self.function.kernel_spec) - min(kept), self.wanted(most))
+        """The pipelines of tiles of these types, with as many stages as `stages` says, and as hints of the loads'
+        latency ask for, at most so many: of the tiles of a step, or of parts of them where too few of these fit."""
+        feeds, free = Feeds.of(self.held, types), block_bytes(self.gpu, self.function.kernel_spec) - min(kept)
+        if feeds.raw is not None:
+            feeds.set_stages(free, self.wanted(most))
+            return feeds
+        most = 1 if self.turns == 1 else self.wanted(most)
+        used = most if self.turns is None else min(most, self.turns)  # by whole steps
+        held: Sequence[TmaOperand | MadeOperand] = self.held
+        parts, stages = 1, self.stages(types, most, kept)
+        for more in PARTS:
+            if stages >= min(staging.ENOUGH_STAGES, used * parts):
+                break
+            try:
+                cut = self._cut(more)
+            except Unfit:
+                break
+            held, parts, stages = cut, more, self.stages([o.type for o in cut], used * more, kept)
+        if stages < (fewest := 1 if self.turns == parts == 1 else 2):
+            size, count = sum(map(tile_bytes, types)), "a stage" if fewest == 1 else "two stages"
+            raise Unfit(f"{count} of {size} bytes do not fit the {free} bytes of shared memory that are free")
+        if parts > 1:
+            self._hold(held)
+            feeds = Feeds.of(held, self.types)
+        feeds.read.stages, feeds.read.parts = stages, parts
         return feeds
+
+    def say_parts(self, feeds: Feeds) -> None:
+        """Write on the products that were made in how many parts the tiles of a step come, if these are several."""
+        for op in walk(self.function) if feeds.read.parts > 1 else ():
+            if isinstance(op, AsyncDotOp | AsyncDotIntoOp):
+                op.attributes[STEP_PARTS] = IntegerAttr(feeds.read.parts, i64)
+
+    def _cut(self, parts: int) -> Sequence[TmaOperand]:
+        """What a stage holds of which each tile is copied in so many parts along k; Unfit where they are not."""
+        raise Unfit("the tiles of its steps are copied as a whole")
 
     def kept(self, rows: int) -> list[int]:
         """Bytes of shared memory that the pipeline may leave for what is behind the loop, whose results lie in so many
@@ -222,16 +252,18 @@ class FedSteps:
         """The loop again, with copies in place of everything else: those of all steps from places on, with values for
         some from outside of the loop; the places behind. Descriptors are numbered from `first` on."""
 
+        def copy(
+            values: Values, copied: Mapping[int, int], part: int, stage: Inserter, buffers: Sequence[SSAValue]
+        ) -> None:
+            for number, place in copied.items():
+                self.operands[number].copy(stage, first + number, descriptors[number], buffers[place], values, part)
+
         def turn(inner: Inserter, places: Sequence[SSAValue], values: Values) -> list[SSAValue]:
             here = dict(zip(feeds, places))
             for feed, copied in filled_in_order(feeds):
-
-                def copy(stage: Inserter, buffers: Sequence[SSAValue], copied: Mapping[int, int] = copied) -> None:
-                    for number, place in copied.items():
-                        self.operands[number].copy(stage, first + number, descriptors[number], buffers[place], values)
-
-                feed.fill(inner, here[feed], copy)
-                here[feed] = feed.next(inner, here[feed])
+                for part in range(feed.parts):
+                    feed.fill(inner, here[feed], partial(copy, values, copied, part))
+                    here[feed] = feed.next(inner, here[feed], part)
             return [here[feed] for feed in feeds]
 
         return self._again(at, self.ahead, starts, given_values, turn)

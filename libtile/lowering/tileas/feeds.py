@@ -87,6 +87,8 @@ class Feed:
     copies arrive. Who reads then has a proxy fence."""
     more: tuple[Mapping[int, int], ...] = ()
     """What TMA copies in further turns of a step, each as `copied`."""
+    parts: int = 1
+    """Into how many parts the tiles of a step are cut along k, which take a turn each, one after the other."""
 
     @property
     def turns(self) -> tuple[Mapping[int, int], ...]:
@@ -107,8 +109,9 @@ class Feed:
     def start(self, at: Inserter) -> SSAValue:
         return at.value(CreateIteratorOp.make(self.pipe, results=[self.place]))
 
-    def next(self, at: Inserter, place: SSAValue) -> SSAValue:
-        return at.value(IncIterOp.make(place, results=[self.place]))
+    def next(self, at: Inserter, place: SSAValue, part: int | None = None) -> SSAValue:
+        """The place behind another one, or behind that of a part of a step."""
+        return at.value(IncIterOp.make(place, results=[self.place], within=within_round(self.type, part, self.parts)))
 
     def fill(self, at: Inserter, place: SSAValue, fill: Fill) -> None:
         """A turn of who fills the stages, by what `fill` makes of the buffers of one."""
@@ -140,6 +143,12 @@ class Feed:
         types: list[Attribute] = [v.type for v in given]
         done = at.add(ConsumerReadOp.make(token, place, results=[held, types], regions=[Region(stage)]))
         return done.results[0], done.results[1:]
+
+
+def within_round(type_: PipelineType, part: int | None, parts: int) -> bool | None:
+    """What `inc_iter` says behind the turn of one of so many parts of a step: all parts lie in a round where as many of
+    them as there are stages are whole steps."""
+    return True if part is not None and part + 1 < parts and type_.stages % parts == 0 else None
 
 
 def filled_in_order(feeds: Sequence[Feed]) -> list[tuple[Feed, Mapping[int, int]]]:

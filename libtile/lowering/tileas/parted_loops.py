@@ -38,12 +38,12 @@ def _reads_shared_memory(gpu: Target) -> bool:
     return gpu.has("wgmma") or gpu.has("tcgen05")
 
 
-def specialize(function: FuncOp, gpu: Target, most: int, take_turns: bool) -> bool:
+def specialize(function: FuncOp, gpu: Target, most: int, take_turns: bool, in_parts: bool) -> bool:
     """Part one kernel's agents, if it can be; returns whether it was. Otherwise its products say why not."""
     found = None
     if any(isinstance(op, AgentSwitchOp) for op in function.body.block.ops):
         return False  # what agents do is decided
-    for product, planned in _plans(function, gpu, most):
+    for product, planned in _plans(function, gpu, most, in_parts):
         if isinstance(planned, Unfit):
             product.attributes[NOT_SPECIALIZED] = StringAttr(str(planned))
         else:
@@ -62,7 +62,7 @@ def is_fit(function: FuncOp, gpu: Target, most: int) -> bool:
 
 
 def _plans(
-    function: FuncOp, gpu: Target, most: int
+    function: FuncOp, gpu: Target, most: int, in_parts: bool = True
 ) -> Iterator[
     tuple[DotOp | ScaledDotOp, ProductLoop | Chain | StepChain | Phases | TensorSteps | WarpSums | FedKernel | Unfit]
 ]:
@@ -89,15 +89,15 @@ def _plans(
                 raise Unfit(_place(product))
             if isinstance(several, NotSpecialized) and several.product is not product:
                 raise Unfit("another product of its loop does not fit a producer and consumers")
-            yield product, _alone(function, gpu, product, most) if several is None else several
+            yield product, _alone(function, gpu, product, most, in_parts) if several is None else several
         except Unfit as reason:
             yield product, reason
 
 
-def _alone(function: FuncOp, gpu: Target, product: DotOp | ScaledDotOp, most: int) -> Product:
+def _alone(function: FuncOp, gpu: Target, product: DotOp | ScaledDotOp, most: int, in_parts: bool) -> Product:
     """How a loop with one product is parted: one that adds it up, or one that computes something of each product."""
     try:
-        return ProductLoop(function, gpu, product, most)
+        return ProductLoop(function, gpu, product, most, in_parts)
     except Unfit as reason:
         if isinstance(product, ScaledDotOp) or product.parent_op() is None:
             raise

@@ -68,10 +68,12 @@ from libtile.targets import Target
 class ProductLoop(FedSteps):
     """One kernel, and the loop with its product."""
 
-    def __init__(self, function: FuncOp, gpu: Target, product: DotOp | ScaledDotOp, most: int):
+    def __init__(
+        self, function: FuncOp, gpu: Target, product: DotOp | ScaledDotOp, most: int, in_parts: bool = True
+    ):  # fmt: skip
         spec = function.kernel_spec
         assert spec is not None
-        self.product, self.warps = product, spec.num_warps
+        self.product, self.warps, self.in_parts = product, spec.num_warps, in_parts
         loop = product.parent_op()
         assert isinstance(loop, scf.ForOp)
         super().__init__(function, gpu, loop)
@@ -79,6 +81,7 @@ class ProductLoop(FedSteps):
         self.scaled: ScaledOperands | None = None
         self.slices: RegisterSlices | None = None
         self.pair = False
+        self.parts: promoted.Parts | None = None
         if isinstance(product, ScaledDotOp):
             self.atom = scaled_products.instruction(product, gpu)
             self.scaled = ScaledOperands.of(function, gpu, product, self.atom, loop)
@@ -170,15 +173,20 @@ class ProductLoop(FedSteps):
                 raise
             return self._made_instead(self.atom, side, value, reason)
 
-    def _copied(self, side: str, value: SSAValue) -> TmaOperand:
+    def _copied(self, side: str, value: SSAValue, parts: int = 1) -> TmaOperand:
         path = self._path(side, value)
         halved = None
         if self.pair and side == "b":  # along its columns
             shape = shape_of(path.load.value.type)
             halved = max(n for n, d in enumerate(path.order or range(len(shape))) if shape[d] != 1)
         return tma_operand(self.function, self.gpu, self.atom.instruction, side, path.load, path.order, halved=halved,
-                           element=path.element, warps=TRANSPOSERS,
+                           element=path.element, warps=TRANSPOSERS if parts == 1 else 0, parts=parts,
                            by_threads=self.slices is not None and side == "a")  # fmt: skip
+
+    def _cut(self, parts: int) -> Sequence[TmaOperand]:
+        if not self.in_parts or self.made or self.slices or self.scaled is not None or self.parts is not None:
+            raise Unfit("threads make or read tiles of its steps, or its sums are promoted step by step")
+        return [self._copied(side, value, parts) for side, value in (("a", self.product.a), ("b", self.product.b))]
 
     # -- the new code -----------------------------------------------------------------------------------------------
 
@@ -195,6 +203,7 @@ class ProductLoop(FedSteps):
             self._multiply_in_tensor_memory(at, Block(), producer, pipe)
         else:
             self._multiply_by_warps(at, descriptors)
+        self.say_parts(self.feeds)
         for done in (loop,) if self.outer is None else (self.outer,):
             done.detach()
             done.erase()
@@ -237,7 +246,8 @@ class ProductLoop(FedSteps):
             issue = tensor_products.issue_of(product, self.atom)
         else:
             issue = scaled.issue_into(scaled.allocate(at))
-        sums = Sums(self, [self.carried], [results], tensor_products.Steps(pipe, self.types, issue))
+        steps = tensor_products.Steps(pipe, self.types, issue, parts=self.feeds.read.parts)
+        sums = Sums(self, [self.carried], [results], steps)
         inner, issuer = (Inserter(block, None, loop.location) for block in (consumer, Block()))
         count = trips(at, loop) if self.outer is None else None
         if scaled is not None and (threads := scaled.by_threads) is not None:

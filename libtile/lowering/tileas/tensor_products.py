@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, TensorType
+from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, TensorType, i1
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from libtile.atoms import tcgen05
@@ -54,6 +54,7 @@ from libtile.dialects.nv_tileas.types import (
 from libtile.ir.tile_form import erase, shape_of
 from libtile.layouts.parts import part_layout
 from libtile.lowering.tileas.consumers import MAX_ACCUMULATORS, OTHER_REGISTERS, check_lies, sizes
+from libtile.lowering.tileas.feeds import within_round
 from libtile.lowering.tileas.inserter import Inserter, array_of
 from libtile.lowering.tileas.schedule import is_zero
 from libtile.lowering.tileas.tma_operands import Unfit
@@ -302,6 +303,8 @@ class Steps:
     issue: Issue
     consumer: int | None = None
     """Which of the pipeline's consumers the thread is that issues products."""
+    parts: int = 1
+    """The stages of a step, each of which holds a part of its tiles."""
 
     @property
     def place(self) -> PipelineIteratorType:
@@ -330,7 +333,7 @@ def multiply(
         each = Inserter(body, None, at.location)
         step, place = body.args
         more = each.value(arith.CmpiOp(step, zero, "ne"))
-        each.add(scf.YieldOp(multiply_step(each, steps, place, stages, more)))
+        each.add(scf.YieldOp(multiply_parts(each, steps, place, stages, more)))
         return inside.add(scf.ForOp(zero, trips, one, [first], body)).results[0]
 
     return hand_over(at, results, of_results, fill)
@@ -361,9 +364,22 @@ def hand_over(at: Inserter, results: Sequence[Results], places: Sequence[SSAValu
     return (*following, behind)
 
 
-def multiply_step(at: Inserter, steps: Steps, place: SSAValue, results: Sequence[SSAValue], more: SSAValue) -> SSAValue:
-    """Wait for a step's tiles and issue their products, which add to results where `more` is true, and whose end
-    releases the tiles: the place of the next step."""
+def multiply_parts(
+    at: Inserter, steps: Steps, place: SSAValue, results: Sequence[SSAValue], more: SSAValue
+) -> SSAValue:
+    """The products of a step, of one part of its tiles behind the other: the place of the next step. Those of the first
+    part add to results where `more` is true."""
+    for part in range(steps.parts):
+        adds = more if part == 0 else at.value(arith.ConstantOp(IntegerAttr(1, i1)))
+        place = multiply_step(at, steps, place, results, adds, part)
+    return place
+
+
+def multiply_step(
+    at: Inserter, steps: Steps, place: SSAValue, results: Sequence[SSAValue], more: SSAValue, part: int | None = None
+) -> SSAValue:
+    """Wait for a step's tiles, or a part of them, and issue their products, which add to results where `more` is true,
+    and whose end releases the tiles: the place of the next step or part."""
     held = ConsumerTokenType(steps.types)
     token = at.value(ConsumerWaitOp.make(steps.pipe, place, results=[held], consumer_idx=steps.consumer))
     stage = Block(arg_types=list(steps.types))
@@ -372,4 +388,6 @@ def multiply_step(at: Inserter, steps: Steps, place: SSAValue, results: Sequence
     inside.add(PipelineYieldOp.make())
     token = at.value(ConsumerReadOp.make(token, place, results=[held, []], regions=[Region(stage)]))
     at.add(ConsumerReleaseOp.make(token, after_products=True))
-    return at.value(IncIterOp.make(place, results=[steps.place]))
+    assert isinstance(steps.pipe.type, PipelineType)
+    within = within_round(steps.pipe.type, part, steps.parts)
+    return at.value(IncIterOp.make(place, results=[steps.place], within=within))

@@ -21,6 +21,7 @@ from libtile.dialects.nv_tileas.memory import TiledLoadOp
 from libtile.dialects.nv_tileas.tma import TiledTmaLoadOp
 from libtile.dialects.nv_tileas.tma_rules import MULTICAST_BITS
 from libtile.dialects.nv_tileas.types import AsyncTokenType, BufferType
+from libtile.ir.tile_form import shape_of
 from libtile.layouts import LinearLayout
 from libtile.layouts.row_swizzles import CHUNK
 from libtile.lowering.split_over_ctas import SAME_IN_CLUSTER
@@ -34,6 +35,10 @@ from libtile.support.records import dataclass, replace
 from libtile.targets import MmaAtom, Target
 
 __all__ = ["TmaOperand", "Unfit", "read_operand", "tma_operand", "tma_tile", "transposed_atoms"]
+
+
+ROW_BYTES = 128
+"""Of the rows that TMA's widest swizzle exchanges atoms of: shorter ones take as many requests for fewer bytes."""
 
 
 def check_token(load: TiledLoadOp) -> None:
@@ -113,7 +118,7 @@ class TmaOperand(TmaTile):
         )
 
 
-def shared_by_cluster(function: FuncOp, operand: TmaOperand) -> TmaOperand:
+def shared_by_cluster(function: FuncOp, operand: TmaOperand, parted: Parted | None) -> TmaOperand:
     """The operand, of which each CTA of the kernel's cluster copies a share to all, if they all load the same tile, and
     it has boxes for them that are large enough."""
     spec = function.kernel_spec
@@ -122,8 +127,9 @@ def shared_by_cluster(function: FuncOp, operand: TmaOperand) -> TmaOperand:
     found = operand
     if len(found.boxes.copies) % spec.num_ctas:
         tile = described_tile(
-            function, found.load, order=found.indices, rows=tma.rows_of(found.boxes.box) // spec.num_ctas
-        )
+            function, found.load, order=found.indices, rows=tma.rows_of(found.boxes.box) // spec.num_ctas,
+            parted=parted,
+        )  # fmt: skip
         found = replace(found, boxes=tile.boxes)
     if len(found.boxes.copies) % spec.num_ctas or _row_bits(found.boxes, found.type) < MULTICAST_BITS:
         return operand
@@ -137,20 +143,25 @@ def _row_bits(boxes: tma.Boxes, type_: BufferType) -> int:
 
 def tma_operand(
     function: FuncOp, gpu: Target, atom: MmaAtom, side: str, load: TiledLoadOp, order: Sequence[int] | None = None,
-    halved: int | None = None, element: Attribute | None = None, warps: int = 0, *, by_threads: bool = False,
+    halved: int | None = None, element: Attribute | None = None, warps: int = 0, parts: int = 1, *,
+    by_threads: bool = False,
 ) -> TmaOperand:  # fmt: skip
     """How TMA copies an operand (side "a" or "b") of a product that reads shared memory by this instruction; Unfit
     where it does not. Dimension n of the operand is dimension order[n] of the load's tile; dimensions of size 1 may
     stand between those of the matrix. Of an operand that is `halved` along a dimension, each CTA of a pair has half.
     TMA rounds f32 where the operand's elements are of another type, tf32. An operand that is dense along another
     dimension than k, and that the instruction does not read so, gets a shadow if so many `warps` can transpose it. One
-    that is read `by_threads` is dense along another dimension."""
+    that is read `by_threads` is dense along another dimension. It is copied in so many `parts` along k, one after the
+    other."""
     what = f"#{side.upper()} "
+    parted = Parted(_depth_dim(side, load, order), parts) if parts > 1 else None
 
     def layout(shape: Sequence[int], stored: str, dense: int) -> LinearLayout:
+        if parted is not None:
+            _check_part(what, shape, parted.dim, atom, STORAGE_BYTES[stored] if dense == parted.dim else 0)
         return _layout_as_copied(gpu, atom, side, shape, stored, dense)
 
-    found = tma_tile(function, what, load, order, layout, halved)
+    found = tma_tile(function, what, load, order, layout, halved, parted)
     if element is not None:
         found = replace(found, type=BufferType(found.type.shape, element, found.type.space, found.type.layout))
     read = read_operand(gpu, atom, side, found.type)
@@ -163,7 +174,24 @@ def tma_operand(
             return replace(found, shadow=shadow)
         raise Unfit(what + "cannot be read from shared memory: " + read)
     # Only of wgmma's products each CTA's thread says to all of a cluster that a stage is free.
-    return found if gpu.has("tcgen05") else shared_by_cluster(function, found)
+    return found if gpu.has("tcgen05") else shared_by_cluster(function, found, parted)
+
+
+def _check_part(what: str, shape: Sequence[int], depth_dim: int, atom: MmaAtom, dense_bytes: int) -> None:
+    """Unfit for a part of an operand that is cut further along k than an instruction goes, or than the rows of a
+    swizzle, which are along k where elements of so many bytes are contiguous there."""
+    depth = shape[depth_dim]
+    if depth % atom.k or depth < atom.k:
+        raise Unfit(what + f"has parts of {depth} along k, and an instruction multiplies {atom.k}")
+    if 0 < depth * dense_bytes < ROW_BYTES:
+        raise Unfit(what + f"has parts with rows of {depth * dense_bytes} bytes")
+
+
+def _depth_dim(side: str, load: TiledLoadOp, order: Sequence[int] | None) -> int:
+    """The dimension of an operand along which products add up."""
+    shape = shape_of(load.value.type)
+    wide = [n for n, d in enumerate(order or range(len(shape))) if shape[d] != 1]
+    return wide[-1 if side == "a" else 0]
 
 
 def _shadow(gpu: Target, atom: MmaAtom, side: str, type_: BufferType, warps: int) -> BufferType | None:

@@ -13,6 +13,7 @@ bits, are promoted (`promoted`).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from xdsl.dialects.builtin import IntegerAttr, UnitAttr
 from xdsl.ir import Block, Operation, Region, SSAValue
@@ -92,14 +93,17 @@ class WarpSteps:
         first = feed.start(inner) if start is None else start
         token, made = feed.read(inner, first, lambda at, tiles: issue(at, tiles, initial))
 
-        def turn(each: Inserter, given: list[SSAValue]) -> Sequence[SSAValue]:
-            place, held, *before = given
-            own, issued = feed.read(each, place, lambda at, tiles: issue(at, tiles, before))
-            waited = each.add(WaitDotOp.make(list(issued), results=[types], pending=self.groups)).results
-            each.add(ConsumerReleaseOp.make(held))
-            return [feed.next(each, place), own, *waited]
+        def parts(each: Inserter, given: Sequence[SSAValue], first: int) -> Sequence[SSAValue]:
+            for part in range(first, feed.parts):
+                place, held, *before = given
+                own, issued = feed.read(each, place, partial(_issued, issue, before))
+                waited = each.add(WaitDotOp.make(list(issued), results=[types], pending=self.groups)).results
+                each.add(ConsumerReleaseOp.make(held))
+                given = [feed.next(each, place, part), own, *waited]
+            return given
 
-        rest = counted(inner, self.loop, 1, count, [feed.next(inner, first), token, *made], turn)
+        begun = parts(inner, [feed.next(inner, first, 0), token, *made], 1)
+        rest = counted(inner, self.loop, 1, count, begun, lambda each, given: parts(each, given, 0))
         ends = inner.add(WaitDotOp.make(list(rest[2:]), results=[types], pending=0)).results
         inner.add(ConsumerReleaseOp.make(rest[1]))
         following = [] if start is None else [rest[0]]
@@ -151,6 +155,10 @@ class WarpSteps:
 
         place, *sums = counted(at, self.loop, 0, count, [start or feed.start(at), *[nothing] * parts.count], turn)
         return [promoted.joined(at, sums, initial, parts)], place
+
+
+def _issued(issue: Issue, sums: Sequence[SSAValue], at: Inserter, tiles: Tiles) -> Sequence[SSAValue]:
+    return issue(at, tiles, sums)
 
 
 Run = Callable[[Inserter, SSAValue, SSAValue | None], Ends]

@@ -15,6 +15,7 @@ from libtile.dialects.nv_tileas.async_products import AsyncDotOp, WaitDotOp, mat
 from libtile.ir.tile_form import integer_of
 from libtile.layouts import WARP
 from libtile.lowering.errors import unsupported
+from libtile.lowering.product_reasons import STEP_PARTS
 from libtile.lowering.to_llvm.emitter import Emitter, rule
 from libtile.lowering.to_llvm.storage import Buffer
 from libtile.numerics.elements import STORAGE_BYTES
@@ -58,8 +59,9 @@ def _dot(e: Emitter, op: AsyncDotOp) -> None:
         words = words if empty else [next(made) for _ in words]
         for v in sums:
             e.bind(v, of_words(b, tiles[v], [next(made) for _ in ahead[v]]))
-    right = _descriptor(e, op.b, "b", atom)
-    left = _descriptor(e, op.a, "a", atom) if held is None else None
+    in_parts = STEP_PARTS in op.attributes
+    right = _descriptor(e, op.b, "b", atom, in_parts)
+    left = _descriptor(e, op.a, "a", atom, in_parts) if held is None else None
     flags = left is not None and left.operand.transposed, right.operand.transposed
     each = atoms.accumulator_registers(atom)
     steps = depth // atom.k
@@ -84,8 +86,9 @@ def _dot(e: Emitter, op: AsyncDotOp) -> None:
     e.bind(op.result, of_words(b, accumulator, words))
 
 
-def _descriptor(e: Emitter, value: SSAValue, side: str, atom: MmaAtom) -> wgmma.Descriptor:
-    """The descriptor of an operand; of A, of the rows of this thread's warpgroup."""
+def _descriptor(e: Emitter, value: SSAValue, side: str, atom: MmaAtom, in_parts: bool) -> wgmma.Descriptor:
+    """The descriptor of an operand; of A, of the rows of this thread's warpgroup. Stages that hold a step `in_parts`
+    follow each other at fixed distances."""
     b, buffer = e.b, e.held[value]
     assert isinstance(buffer, Buffer)
     size = STORAGE_BYTES[buffer.element]
@@ -107,7 +110,7 @@ def _descriptor(e: Emitter, value: SSAValue, side: str, atom: MmaAtom) -> wgmma.
         found = wgmma.descriptor(b, operand, buffer.first, moved)
         return found.made_here(b) if side == "b" else found
     # The descriptor of the first stage stays the same in a loop, and that of another one is so much further.
-    return wgmma.descriptor(b, operand, buffer.first, moved).behind(b, *buffer.moved)
+    return wgmma.descriptor(b, operand, buffer.first, moved).behind(b, *buffer.moved, opaque=in_parts)
 
 
 @rule(WaitDotOp)

@@ -130,6 +130,7 @@ HONOURED: dict[type[TileOp], frozenset[str]] = {
     tileas_pipeline.CreatePipelineOp: _reads("alignment", "ctas", "pair"),
     tileas_pipeline.AgentSwitchOp: _reads("agent_warps", "agent_registers", "agent_elected"),
     tileas_pipeline.CreateIteratorOp: _reads("drawn", "consumer_idx"),
+    tileas_pipeline.IncIterOp: _reads("within"),
     tileas_pipeline.ConsumerWaitOp: _reads("pending"),
 }
 """By op, the attributes that its emission rule reads, or that its atom, which the rule reads, has to agree with."""

@@ -103,15 +103,19 @@ def _create_iterator(e: Emitter, op: CreateIteratorOp) -> None:
 
 @rule(IncIterOp)
 def _inc_iter(e: Emitter, op: IncIterOp) -> None:
-    b, type_, held = e.b, _type_of_iterator(op.iterator), e.held[op.iterator]
+    b, type_, held, within = e.b, _type_of_iterator(op.iterator), e.held[op.iterator], op.within is not None
     if isinstance(held, Place):
-        e.bind(op.result, rings.following(e, held, type_.stages, hidden=rings.feeds_wgmma(op.parent, several=True)))
+        hidden = rings.feeds_wgmma(op.parent, several=True)
+        e.bind(op.result, rings.following(e, held, type_.stages, hidden=hidden, within=within))
         return
     stage, stages = e.scalar(op.iterator), type_.stages
     if stage.constant is not None:
         e.bind(op.result, integer(I32, (stage.constant + 1) % stages))
         return
     more = b.add(stage, integer(I32, 1))
+    if within:
+        e.bind(op.result, more)
+        return
     e.bind(op.result, b.select(b.compare("eq", more, integer(I32, stages)), integer(I32, 0), more))
 
 

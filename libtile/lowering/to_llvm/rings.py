@@ -174,9 +174,9 @@ def empty(e: Emitter, ring: Ring, stage: Value) -> Value:
     return e.b.shared_pointer(SharedBuffer(behind, ring.stages * mbarrier.BYTES), offset)
 
 
-def following(e: Emitter, place: Place, stages: int, *, hidden: bool = False) -> Place:
-    """The next stage; behind the last one the first of the next round. Where it is `hidden`, LLVM does not see how few
-    bits it has."""
+def following(e: Emitter, place: Place, stages: int, *, hidden: bool = False, within: bool = False) -> Place:
+    """The next stage; behind the last one the first of the next round, unless it is `within` a round for sure. Where it
+    is `hidden`, LLVM does not see how few bits it has."""
     b, one = e.b, integer(I32, 1)
     if place.stage.constant is not None and place.phase.constant is not None:
         stage = (place.stage.constant + 1) % stages
@@ -184,6 +184,9 @@ def following(e: Emitter, place: Place, stages: int, *, hidden: bool = False) ->
     if stages == 1:
         return Place(integer(I32, 0), b.xor(place.phase, one))
     more = b.add(place.stage, one)
+    if within:
+        first, count = place.stage.behind or (place.stage, 0)
+        return Place(replace(more, behind=(first, count + 1)), place.phase)
     if stages & (stages - 1) == 0:  # its bits are those of the stage, and the one that ends a round
         if stages == 2:
             next_, ends = b.xor(place.stage, one), place.stage
