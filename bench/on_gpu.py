@@ -189,14 +189,17 @@ def table(rows: Sequence[Row], peaks: Peaks, others: Sequence[str]) -> str:
 
 
 def measure(runner: Runner, launches: Sequence[Launch], beside: Any) -> list[Row]:
-    """Each launch by all who can, and behind them what several make up. `beside` is `torch_side.Beside`, or None
-    without torch."""
-    rows = []
-    for launch in launches:
-        rows.append(_measured(runner, launch, beside))
-        print(table(rows[-1:], Peaks({}, 1.0), ()).splitlines()[2], file=sys.stderr, flush=True)
-    for name in dict.fromkeys(launch.whole for launch in launches if launch.whole):
-        rows.append(_whole(name, [row for row in rows if row.launch.whole == name], runner, beside))
+    """Each launch by all who can, and behind them what several make up; what there is when it is interrupted. `beside`
+    is `torch_side.Beside`, or None without torch."""
+    rows: list[Row] = []
+    try:
+        for launch in launches:
+            rows.append(_measured(runner, launch, beside))
+            print(table(rows[-1:], Peaks({}, 1.0), ()).splitlines()[2], file=sys.stderr, flush=True)
+        for name in dict.fromkeys(launch.whole for launch in launches if launch.whole):
+            rows.append(_whole(name, [row for row in rows if row.launch.whole == name], runner, beside))
+    except KeyboardInterrupt:
+        print(f"interrupted: {len(rows)} rows were measured", file=sys.stderr)
     return rows
 
 

@@ -145,6 +145,17 @@ def test_tensor_maps_that_are_there_get_the_addresses_of_arrays() -> None:
     assert decode(made[-1]) == replace(decode(raw), address=0x2040)
 
 
+def test_an_interrupt_leaves_what_was_measured(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    class Beside:
+        def difference(self, *_: Any) -> float:
+            raise KeyboardInterrupt
+
+    runner = Runner(FakeDevice(), folder)  # type: ignore[arg-type]
+    assert on_gpu.measure(runner, [LAUNCH, LAUNCH], Beside()) == []
+    assert [row.seconds.keys() for row in on_gpu.measure(runner, [LAUNCH], None)] == [{OURS, REFERENCE}]
+    assert "interrupted: 0 rows were measured" in capsys.readouterr().err
+
+
 def test_the_table_has_rates_ratios_and_what_bounds() -> None:
     rows = [Row(LAUNCH, {OURS: 2e-6, REFERENCE: 3e-6}, 1e-3), Row(LAUNCH, {}, None, "ours: it failed")]
     text = on_gpu.table(rows, PEAKS, [REFERENCE, "torch"])
