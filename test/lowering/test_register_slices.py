@@ -48,7 +48,7 @@ def test_threads_that_read_pairs_of_rows_do_not_meet_in_banks(rows):
         ((128, 64, 32), LEFT),
         ((32, 64, 16), RIGHT),
         pytest.param((128, 128, 64), RIGHT, marks=pytest.mark.slow),
-        pytest.param((64, 256, 32), RIGHT, marks=pytest.mark.slow),
+        pytest.param((64, 256, 64), RIGHT, marks=pytest.mark.slow),
         pytest.param((128, 256, 64), RIGHT, marks=pytest.mark.slow),
         pytest.param((256, 128, 64), RIGHT, marks=pytest.mark.slow),
         pytest.param((256, 128, 32), LEFT, marks=pytest.mark.slow),
@@ -73,8 +73,10 @@ def test_operands_are_read_to_registers_in_every_schedule(tile, options, seed):
     run("f32", tile, tile[0] + 16, tile[1] + 16, 6 * tile[2] + 16, order=seed, **options)
 
 
-@pytest.mark.parametrize(("tile", "options"), [((64, 64, 32), {"a": True, "b": True}), ((64, 64, 8), RIGHT)])
-def test_both_operands_and_short_steps_go_another_way(tile, options):
+@pytest.mark.parametrize(
+    ("tile", "options"), [((64, 64, 32), {"a": True, "b": True}), ((64, 64, 8), RIGHT), ((64, 32, 16), RIGHT)]
+)
+def test_both_operands_short_steps_and_few_columns_go_another_way(tile, options):
     made, reason = specialized(gemm("f32", *tile, **options))
     assert reason is None and "mma_atom<wgmma" in made and "first_depth" not in made
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from xdsl.ir import Operation, SSAValue
 
+from libtile.atoms import wgmma
 from libtile.atoms.operand_types import accumulator_type, ptx_type
 from libtile.dialects.nv_tileaa.collectives import DotOp, ScaledDotOp
 from libtile.dialects.nv_tileaa.memory import TiledLoadOp
@@ -22,8 +23,9 @@ WORD_BYTES = 4
 
 
 def read_to_registers(product: DotOp | ScaledDotOp, gpu: Target) -> str | None:
-    """The operand, "a" or "b", that is not contiguous along k where the other one is; None for products whose operands
-    may lie so in shared memory, are narrower than words, or are computed."""
+    """The operand, "a" or "b", that is not contiguous along k where the other one is, and whose rows, or columns, are
+    those of whole instructions; None for products whose operands may lie so in shared memory, are narrower than words,
+    or are computed."""
     if isinstance(product, ScaledDotOp):
         return None
     a, b, c = (element_of(v) for v in (product.a, product.b, product.c))
@@ -31,7 +33,9 @@ def read_to_registers(product: DotOp | ScaledDotOp, gpu: Target) -> str | None:
     if family is None or family.transposed or STORAGE_BYTES[a] != WORD_BYTES:
         return None
     along = _contiguous_dim(product.a), _contiguous_dim(product.b)
-    return "b" if along == (1, 1) else "a" if along == (0, 0) else None
+    side = "b" if along == (1, 1) else "a" if along == (0, 0) else None
+    rows, columns = shape_of(product.result.type)[-2:]
+    return None if (columns if side == "b" else rows) % wgmma.ROWS else side
 
 
 def _contiguous_dim(value: SSAValue) -> int | None:

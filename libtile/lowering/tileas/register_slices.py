@@ -58,10 +58,10 @@ class RegisterSlices:
     """How many are multiplied while another one is read."""
 
     @staticmethod
-    def of(product: DotOp, atom: MmaAtomAttr, warps: int) -> RegisterSlices | None:
-        """Those of a product whose rows lie in pairs, for threads that read its left operand so; None for another one.
-        Unfit where its steps have too few of them."""
-        rows, depth = shape_of(product.a.type)
+    def of(product: DotOp, atom: MmaAtomAttr, warps: int, free: int) -> RegisterSlices | None:
+        """Those of a product whose rows lie in pairs, for threads that read its left operand so, with as many registers
+        as are free if that can be; None for another product. Unfit where its steps have too few of them."""
+        depth = shape_of(product.a.type)[1]
         try:
             sums = wgmma.accumulator_layout(shape_of(product.c.type), warps)
         except ValueError:
@@ -72,9 +72,11 @@ class RegisterSlices:
         if depth < 2 * least:
             raise Unfit(f"a step of {depth} is no two slices, of which one is read while the other is multiplied")
         each = min(least * INSTRUCTIONS, max(depth // (2 * UNDER_WAY), least))
-        layout = wgmma.in_pairs(wgmma.a_layout((rows, each), warps, 256 // least))
-        type_ = TensorType(element_of(product.a.type), (rows, each), LayoutAttr(layout))
-        return RegisterSlices(type_, depth // each, min(UNDER_WAY, depth // each - 1))
+        found = _slices_of(product, each, atom, warps)
+        while found.registers > free and each > least:
+            each //= 2
+            found = _slices_of(product, each, atom, warps)
+        return found
 
     @property
     def depth(self) -> int:
@@ -86,6 +88,14 @@ class RegisterSlices:
         layout = self.type.encoding
         assert isinstance(layout, LayoutAttr)
         return (self.under_way + 1) * layout.layout.in_size(REGISTER)
+
+
+def _slices_of(product: DotOp, each: int, atom: MmaAtomAttr, warps: int) -> RegisterSlices:
+    """Slices of such a depth each."""
+    rows, depth = shape_of(product.a.type)
+    layout = wgmma.in_pairs(wgmma.a_layout((rows, each), warps, 256 // atom.instruction.k))
+    type_ = TensorType(element_of(product.a.type), (rows, each), LayoutAttr(layout))
+    return RegisterSlices(type_, depth // each, min(UNDER_WAY, depth // each - 1))
 
 
 @dataclass(frozen=True)

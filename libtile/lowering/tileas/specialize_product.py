@@ -118,7 +118,6 @@ class ProductLoop(FedSteps):
         if self.gpu.has("tcgen05"):
             return self._tensor_atom(product)
         atom = instruction(product, self.gpu, promotes=True)
-        self.slices = RegisterSlices.of(product, atom, self.warps)
         m, n = shape_of(product.result.type)
         accumulators = m * n // (self.warps * self.gpu.warp_size) * STORAGE_BYTES[element_of(product.c)] // 4
         if accumulators > MAX_ACCUMULATORS:
@@ -128,6 +127,7 @@ class ProductLoop(FedSteps):
             raise Unfit(f"accumulators of {m}x{n} do not fit the registers of {self.warps} warps{advice}")
         most = consumer_registers(self.function.kernel_spec, self.gpu, BUDGETS.get(self.warps))
         self.registers = OTHER_REGISTERS + accumulators
+        self.slices = RegisterSlices.of(product, atom, self.warps, most - self.registers)
         if self.slices is not None:
             self.registers += self.slices.registers
         if self.registers > most:
