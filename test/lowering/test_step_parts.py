@@ -16,6 +16,8 @@ import libtile
 from libtile.passes.pipelines import compile_pipeline
 
 STAGES = r"!nv_tileas\.pipeline<(\d+), \(!nv_tileas\.buffer<(\d+)x(\d+)x"
+DEPTHS = {"sm_90": 128, "sm_100": 256}
+"""Of the steps of `hinted` that come in halves."""
 WHOLE = compile_pipeline(3).replace("tileas-specialize", "tileas-specialize{in-parts=false}")
 
 
@@ -40,22 +42,20 @@ def twice(text: str) -> str:
     return text.replace("    %zero =", "    %two = constant <i32: 2> : tile<i32>\n    %zero =")
 
 
-@pytest.mark.parametrize("gpu_name", ["sm_90", "sm_100"])
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "found", "into"),
     [
-        (rounded(128, 256, 64), (4, 32)),  # a step has 96 KB, and two of them would fit
-        (rounded(128, 128, 64), (6, 32)),  # 64 KB
-        (rounded(128, 128, 32), (6, 32)),
-        (tile_gemm(128, 256, 128, transposed=True), (4, 64)),
-        (tile_gemm(128, 256, 256, transposed=True), (4, 64)),  # 192 KB, of which two do not fit: in quarters
-        (tile_gemm(128, 256, 128), (4, 64)),  # B is contiguous along n
-        (tile_gemm(128, 256, 64, transposed=True), (4, 64)),  # rows of less than 128 bytes would be left
+        (rounded(128, 256, 64), (4, 32), (2, 64)),  # a step has 96 KB, and two of them would fit
+        (rounded(128, 128, 64), (6, 32), (3, 64)),  # 64 KB
+        (tile_gemm(128, 256, 256, transposed=True), (4, 64), (2, 128)),  # 192 KB, of which two do not fit
+        (tile_gemm(128, 256, 128), (4, 64), (2, 128)),  # B is contiguous along n
     ],
 )
-def test_steps_come_in_parts_where_fewer_than_four_stages_fit(text, found, gpu_name):
-    made, reason = specialized(text, gpu_name)
-    assert reason is None and stages(made) == found
+def test_steps_come_in_parts_where_too_few_stages_fit(text, found, into):
+    """Fewer than four, and on sm_100, where one thread issues all products, fewer than two."""
+    for gpu_name, wanted in (("sm_90", found), ("sm_100", into)):
+        made, reason = specialized(text, gpu_name)
+        assert reason is None and stages(made) == wanted
 
 
 @pytest.mark.parametrize(
@@ -91,17 +91,21 @@ def run(text, m, n, k, order=None, gpu_name="sm_90", blocks=None, whole=False, t
     ("k", "options", "gpu_name"),
     [
         (128 + 48, {}, "sm_90"),  # all of the last second part is outside of the tensors
-        (128 + 80, {"transposed": False}, "sm_100"),  # some of it
+        (256 + 144, {"transposed": False}, "sm_100"),  # some of it
         (32, {}, "sm_90"),
         pytest.param(128 * 5, {}, "sm_90", marks=pytest.mark.slow),  # more steps than stages
         pytest.param(128 * 4 + 80, {"transposed": False}, "sm_90", marks=pytest.mark.slow),
-        pytest.param(128 * 5 + 16, {}, "sm_100", marks=pytest.mark.slow),
+        pytest.param(256 * 4 + 16, {}, "sm_100", marks=pytest.mark.slow),
     ],
 )
 def test_parts_give_the_bits_of_whole_steps(k, options, gpu_name):
-    text = hinted(2, **options)
-    found = [run(text, 72, 48, k, 1, gpu_name, whole=whole, **options) for whole in (False, True)]
-    assert stages(specialized(text, gpu_name)[0]) == (6, 64)
+    text = hinted(2, k=DEPTHS[gpu_name], **options)
+    # Two whole steps do not fit on sm_100: there those of another depth are compared.
+    other = hinted(2, **options) if gpu_name == "sm_100" else text
+    found = [
+        run(t, 72, 48, k, 1, gpu_name, whole=t is not text or n > 0, **options) for n, t in enumerate((text, other))
+    ]
+    assert stages(specialized(text, gpu_name)[0]) == ((6, 64) if gpu_name == "sm_90" else (3, 128))
     np.testing.assert_array_equal(*found)
 
 
@@ -116,7 +120,7 @@ def test_no_steps_give_zeros():
 @pytest.mark.parametrize("gpu_name", ["sm_90", "sm_100"])
 @pytest.mark.parametrize("seed", range(10))
 def test_parts_in_every_schedule(seed, gpu_name):
-    run(hinted(2), 72, 48, 128 * 4 + 16, seed, gpu_name)
+    run(hinted(2, k=DEPTHS[gpu_name]), 72, 48, 4 * DEPTHS[gpu_name] + 16, seed, gpu_name)
 
 
 @pytest.mark.slow
@@ -128,10 +132,8 @@ def test_parts_of_large_tiles_of_tf32():
 
 @pytest.mark.parametrize("gpu_name", [pytest.param("sm_90", marks=pytest.mark.slow), "sm_100"])
 def test_parts_go_on_from_tile_to_tile(gpu_name):
-    options = {"n": 32, "k": 128, "transposed": True, "hints": "occupancy = 2"}
-    text = persistent(**options)
-    made = specialized(text, gpu_name)[0]
-    assert stages(made)[1] == 64 and "within" in made
+    text = persistent(n=32, k=DEPTHS[gpu_name], transposed=True, hints="occupancy = 2")
+    assert stages(specialized(text, gpu_name)[0])[1] == DEPTHS[gpu_name] // 2
     run(text, 136, 80, 208, 1, gpu_name, blocks=2)
 
 

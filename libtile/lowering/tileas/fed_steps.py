@@ -61,6 +61,8 @@ from libtile.targets import Target
 
 PARTS = (2, 4)
 """Into how many parts, one behind the other along k, the tiles of a step may be cut."""
+TENSOR_STAGES = 2
+"""Stages of whole steps that are enough where one thread issues products into tensor memory."""
 
 Values = dict[SSAValue, SSAValue]
 Turn = Callable[[Inserter, Sequence[SSAValue], Values], Sequence[SSAValue]]
@@ -203,8 +205,10 @@ class FedSteps:
         used = most if self.turns is None else min(most, self.turns)  # by whole steps
         held: Sequence[TmaOperand | MadeOperand] = self.held
         parts, stages = 1, self.stages(types, most, kept)
+        # One thread issues for tcgen05, which waits more often for parts: those are for what would not fit otherwise.
+        enough = TENSOR_STAGES if self.gpu.has("tcgen05") else staging.ENOUGH_STAGES
         for more in PARTS:
-            if stages >= min(staging.ENOUGH_STAGES, used * parts):
+            if stages >= min(enough, used * parts):
                 break
             try:
                 cut = self._cut(more)
