@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Steps of tiles of which fewer than four stages fit shared memory: they come in parts along k, in a stage each."""
+"""Steps of tiles of which fewer than three stages fit shared memory: they come in parts along k, in a stage each."""
 
 import re
 
@@ -17,6 +17,8 @@ from libtile.passes.pipelines import compile_pipeline
 
 STAGES = r"!nv_tileas\.pipeline<(\d+), \(!nv_tileas\.buffer<(\d+)x(\d+)x"
 DEPTHS = {"sm_90": 128, "sm_100": 256}
+BLOCKS = {"sm_90": 3, "sm_100": 2}
+"""Of a multiprocessor, as few as leave too little room for stages of whole steps."""
 """Of the steps of `hinted` that come in halves."""
 WHOLE = compile_pipeline(3).replace("tileas-specialize", "tileas-specialize{in-parts=false}")
 
@@ -46,13 +48,12 @@ def twice(text: str) -> str:
     ("text", "found", "into"),
     [
         (rounded(128, 256, 64), (4, 32), (2, 64)),  # a step has 96 KB, and two of them would fit
-        (rounded(128, 128, 64), (6, 32), (3, 64)),  # 64 KB
         (tile_gemm(128, 256, 256, transposed=True), (4, 64), (2, 128)),  # 192 KB, of which two do not fit
         (tile_gemm(128, 256, 128), (4, 64), (2, 128)),  # B is contiguous along n
     ],
 )
 def test_steps_come_in_parts_where_too_few_stages_fit(text, found, into):
-    """Fewer than four, and on sm_100, where one thread issues all products, fewer than two."""
+    """Fewer than three, and on sm_100, where one thread issues all products, fewer than two."""
     for gpu_name, wanted in (("sm_90", found), ("sm_100", into)):
         made, reason = specialized(text, gpu_name)
         assert reason is None and stages(made) == wanted
@@ -62,6 +63,7 @@ def test_steps_come_in_parts_where_too_few_stages_fit(text, found, into):
     ("text", "found"),
     [
         (tile_gemm(128, 256, 64, transposed=True), (4, 64)),  # four whole ones
+        (rounded(128, 128, 64), (3, 64)),  # three of 64 KB
         (rounded(128, 256, 32), (4, 32)),
         (tile_gemm(256, 128, 128, element="f8E4M3FN", transposed=True), (4, 128)),  # promoted step by step
         (hinted(2, k=64), (6, 64)),
@@ -99,19 +101,19 @@ def run(text, m, n, k, order=None, gpu_name="sm_90", blocks=None, whole=False, t
     ],
 )
 def test_parts_give_the_bits_of_whole_steps(k, options, gpu_name):
-    text = hinted(2, k=DEPTHS[gpu_name], **options)
+    text = hinted(BLOCKS[gpu_name], k=DEPTHS[gpu_name], **options)
     # Two whole steps do not fit on sm_100: there those of another depth are compared.
-    other = hinted(2, **options) if gpu_name == "sm_100" else text
+    other = hinted(BLOCKS[gpu_name], **options) if gpu_name == "sm_100" else text
     found = [
         run(t, 72, 48, k, 1, gpu_name, whole=t is not text or n > 0, **options) for n, t in enumerate((text, other))
     ]
-    assert stages(specialized(text, gpu_name)[0]) == ((6, 64) if gpu_name == "sm_90" else (3, 128))
+    assert stages(specialized(text, gpu_name)[0]) == ((3, 64) if gpu_name == "sm_90" else (3, 128))
     np.testing.assert_array_equal(*found)
 
 
 def test_no_steps_give_zeros():
     a, b, c = np.zeros((64, 1), np.float16), np.zeros((32, 1), np.float16), np.full((64, 32), 7, np.float32)
-    libtile.run(libtile.parse(hinted(2)), grid=(1, 1, 1), args=[a, b, c, 64, 32, 0], backend="simulator",
+    libtile.run(libtile.parse(hinted(3)), grid=(1, 1, 1), args=[a, b, c, 64, 32, 0], backend="simulator",
                 gpu_name="sm_90", check="full")  # fmt: skip
     assert not c.any()
 
@@ -120,7 +122,7 @@ def test_no_steps_give_zeros():
 @pytest.mark.parametrize("gpu_name", ["sm_90", "sm_100"])
 @pytest.mark.parametrize("seed", range(10))
 def test_parts_in_every_schedule(seed, gpu_name):
-    run(hinted(2, k=DEPTHS[gpu_name]), 72, 48, 4 * DEPTHS[gpu_name] + 16, seed, gpu_name)
+    run(hinted(BLOCKS[gpu_name], k=DEPTHS[gpu_name]), 72, 48, 4 * DEPTHS[gpu_name] + 16, seed, gpu_name)
 
 
 @pytest.mark.slow
@@ -132,14 +134,14 @@ def test_parts_of_large_tiles_of_tf32():
 
 @pytest.mark.parametrize("gpu_name", [pytest.param("sm_90", marks=pytest.mark.slow), "sm_100"])
 def test_parts_go_on_from_tile_to_tile(gpu_name):
-    text = persistent(n=32, k=DEPTHS[gpu_name], transposed=True, hints="occupancy = 2")
+    text = persistent(n=32, k=DEPTHS[gpu_name], transposed=True, hints=f"occupancy = {BLOCKS[gpu_name]}")
     assert stages(specialized(text, gpu_name)[0])[1] == DEPTHS[gpu_name] // 2
     run(text, 136, 80, 208, 1, gpu_name, blocks=2)
 
 
 def test_parts_are_those_of_each_cta_of_a_cluster():
     """A part of the tile that both need is shared, too."""
-    text = tile_gemm(128, 64, 128, transposed=True, hints="num_cta_in_cga = 2, occupancy = 2")
+    text = tile_gemm(128, 64, 128, transposed=True, hints="num_cta_in_cga = 2, occupancy = 3")
     made = specialized(text)[0]
     assert "multicast" in made and stages(made)[1] == 64
     run(text, 144, 64, 176, 1, tile=(128, 64))
@@ -151,11 +153,11 @@ def test_every_pass_keeps_parts():
         a, b = (rng.integers(-4, 5, (lines, 208)).astype(np.float16) for lines in (64, 32))
         return [a, b, np.full((64, 32), 7, np.float32), 64, 32, 208]
 
-    assert check_passes(libtile.parse(hinted(2)).op, "gemm", (1, 1, 1), arguments) > 10
+    assert check_passes(libtile.parse(hinted(3)).op, "gemm", (1, 1, 1), arguments) > 10
 
 
 def test_remarks_say_in_how_many_parts_steps_come():
-    for text, parts in ((hinted(2), ["2"]), (hinted(2, k=64), [])):
+    for text, parts in ((hinted(3), ["2"]), (hinted(2, k=64), [])):
         made = libtile.compile(libtile.parse(text), gpu_name="sm_90", emit="llvm")
         assert [v for r in made.remarks if r.name == "RemarkTensorCoreParts" for _, v in r.arguments] == parts
 
