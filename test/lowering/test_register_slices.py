@@ -66,6 +66,13 @@ def test_no_step_and_one_step():
         run("f32", (64, 64, 32), 64, 64, k)
 
 
+@pytest.mark.parametrize("k", [40, pytest.param(0, marks=pytest.mark.slow), pytest.param(336, marks=pytest.mark.slow)])
+def test_slices_of_steps_that_come_in_halves(k):
+    made, reason = specialized(gemm("f32", 128, 128, 64))
+    assert reason is None and "pipeline<6, (" in made and "step_parts = 2" in made
+    run("f32", (128, 128, 64), 128, 128, k)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize(("tile", "options"), [((64, 64, 32), RIGHT), ((128, 64, 16), LEFT), ((64, 256, 64), RIGHT)])

@@ -174,13 +174,13 @@ def test_no_step_and_one_step():
 @pytest.mark.slow
 def test_a_stage_that_is_alone_is_waited_for():
     """Two stages of f32 as they are read do not fit beside those that are transposed."""
-    made, reason = specialized(gemm("f32", 128, 256, 64))
+    made, reason = specialized(gemm("f32", 128, 256, 64, a=True))
     assert reason is None and "pipeline<1, (" in made
 
 
 @pytest.mark.slow
 def test_a_stage_that_is_alone_is_right():
-    run("f32", (128, 256, 64), 128, 256, 144)
+    run("f32", (128, 256, 64), 128, 256, 144, a=True)
 
 
 @pytest.mark.slow

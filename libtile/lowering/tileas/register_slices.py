@@ -16,6 +16,7 @@ product's transpose (`read_to_registers`, `product_forms`).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, TensorType, i64
 from xdsl.ir import Block, SSAValue
@@ -116,12 +117,15 @@ class SlicedSteps:
         first = feed.start(inner) if start is None else start
         token, made = feed.read(inner, first, lambda at, tiles: self._step(at, tiles, initial, [], None))
 
-        def turn(each: Inserter, given: list[SSAValue]) -> Sequence[SSAValue]:
-            place, held, sum_, *slices = given
-            own, issued = feed.read(each, place, lambda at, tiles: self._step(at, tiles, sum_, slices, held))
-            return [feed.next(each, place), own, *issued]
+        def parts(each: Inserter, given: Sequence[SSAValue], first: int) -> Sequence[SSAValue]:
+            for part in range(first, feed.parts):
+                place, held, *before = given
+                own, issued = feed.read(each, place, partial(self._behind, before, held))
+                given = [feed.next(each, place, part), own, *issued]
+            return given
 
-        rest = counted(inner, steps.loop, 1, count, [feed.next(inner, first), token, *made], turn)
+        begun = parts(inner, [feed.next(inner, first, 0), token, *made], 1)
+        rest = counted(inner, steps.loop, 1, count, begun, lambda each, given: parts(each, given, 0))
         end = self._wait(inner, rest[2], rest[3:], 0)
         inner.add(ConsumerReleaseOp.make(rest[1]))
         following = [] if start is None else [rest[0]]
@@ -133,15 +137,22 @@ class SlicedSteps:
         results = at.add(scf.IfOp(some, [v.type for v in (initial, *following)], [block], [nothing])).results
         return [results[0]], results[-1] if following else None
 
+    def _behind(
+        self, before: Sequence[SSAValue], held: SSAValue, at: Inserter, tiles: Sequence[SSAValue]
+    ) -> list[SSAValue]:
+        """`_step` behind the sum and the slices of another one."""
+        return self._step(at, tiles, before[0], before[1:], held)
+
     def _step(
         self, at: Inserter, tiles: Sequence[SSAValue], sum_: SSAValue, before: Sequence[SSAValue],
         held: SSAValue | None,
     ) -> list[SSAValue]:  # fmt: skip
-        """The products of a step's tiles, behind those of the slices `before` that are under way, with which the tiles
-        are released that are `held` from then: the sum, and the slices that are under way behind it."""
+        """The products of the tiles of a step, or of a part of one, behind those of the slices `before` that are under
+        way, with which the tiles are released that are `held` from then: the sum, and the slices that are under way
+        behind it."""
         a, b = tiles
         slices = list(before)
-        for n in range(self.slices.count):
+        for n in range(self.slices.count // self.steps.feeds.read.parts):
             first = n * self.slices.depth
             corner = DenseArrayBase.from_list(i64, [0, first])
             slices.append(at.value(CopyOp.make(a, results=[self.slices.type], offsets=corner)))

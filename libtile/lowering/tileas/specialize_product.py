@@ -184,8 +184,10 @@ class ProductLoop(FedSteps):
                            by_threads=self.slices is not None and side == "a")  # fmt: skip
 
     def _cut(self, parts: int) -> Sequence[TmaOperand]:
-        if not self.in_parts or self.made or self.slices or self.scaled is not None or self.parts is not None:
-            raise Unfit("threads make or read tiles of its steps, or its sums are promoted step by step")
+        if not self.in_parts or self.made or self.scaled is not None or self.parts is not None:
+            raise Unfit("threads make tiles of its steps, or its sums are promoted step by step")
+        if self.slices is not None and self.slices.count < self.slices.under_way * parts:
+            raise Unfit("a part has fewer slices than are multiplied while another one is read")
         return [self._copied(side, value, parts) for side, value in (("a", self.product.a), ("b", self.product.b))]
 
     # -- the new code -----------------------------------------------------------------------------------------------
