@@ -23,6 +23,7 @@ from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
 from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.passes import ModulePass
 
+from libtile.dialects import scf
 from libtile.dialects.effect_traits import Observable
 from libtile.dialects.interfaces import edges
 from libtile.dialects.nv_tileaa.collectives import DotOp, ScaledDotOp
@@ -60,7 +61,7 @@ def _is_open(function: FuncOp) -> bool:
         return False
     told = _Told(function)
     return any(
-        {frozenset(told.by(side) & {0, 1}) for side in op.operands[:2]} == {frozenset({0}), frozenset({1})}
+        {frozenset(told.by(side) & {0, 1}) for side in (op.a, op.b)} == {frozenset({0}), frozenset({1})}
         for op in ops
         if isinstance(op, DotOp | ScaledDotOp)
     )
@@ -97,8 +98,8 @@ class _Told:
 
     def _computed_of(self, value: SSAValue) -> tuple[SSAValue, ...]:
         if value in self._incoming or isinstance(value, BlockArgument):
-            owner = value.owner.parent_op() if isinstance(value, BlockArgument) else None
+            loop = value.owner.parent_op() if isinstance(value, BlockArgument) else None
             # What a loop counts through is told by its bounds.
-            return tuple(owner.operands[:3]) if owner is not None and not isinstance(owner, FuncOp) else ()
+            return (loop.lb, loop.ub, loop.step) if isinstance(loop, scf.ForOp) else ()
         assert isinstance(value.owner, Operation)
         return tuple(value.owner.operands)

@@ -68,9 +68,9 @@ def test_no_step_and_one_step():
 
 @pytest.mark.parametrize("k", [40, pytest.param(0, marks=pytest.mark.slow), pytest.param(336, marks=pytest.mark.slow)])
 def test_slices_of_steps_that_come_in_halves(k):
-    made, reason = specialized(gemm("f32", 128, 128, 64))
-    assert reason is None and "pipeline<6, (" in made and "step_parts = 2" in made
-    run("f32", (128, 128, 64), 128, 128, k)
+    made, reason = specialized(gemm("f32", 128, 256, 64))
+    assert reason is None and "pipeline<4, (" in made and "step_parts = 2" in made
+    run("f32", (128, 256, 64), 128, 256, k)
 
 
 @pytest.mark.slow

@@ -492,7 +492,7 @@ def _may_wrap(index: SSAValue, step: int, tile: int) -> bool:
     if constant is not None:
         return not 0 <= constant * step < (1 << 64) - tile
     cast = index.owner
-    return isinstance(cast, arith.IndexCastOp) and not isinstance(cast.operands[0].owner, arith.ExtUIOp)
+    return isinstance(cast, arith.IndexCastOp) and not isinstance(cast.input.owner, arith.ExtUIOp)
 
 
 def _divides(at: _At, value: SSAValue, power: int) -> SSAValue:
