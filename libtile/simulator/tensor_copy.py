@@ -52,6 +52,10 @@ class TensorCopies(MapEdits):
             if len(corner) != (5 if copy.by_rows else len(tensor.box)):
                 text = f"the tensor map has rank {len(tensor.box)}, the instruction {len(corner)}"
                 self.fault("illegal-instruction", text, copy.instruction, thread)
+            if corner[0] * tensor.element_size % 16:
+                # Documentation is silent; an H100 takes such a copy for an illegal instruction.
+                text = f"a tensor copy begins {corner[0] * tensor.element_size} bytes into rows, no multiple of 16"
+                self.fault("illegal-instruction", text, copy.instruction, thread)
             start = int(np.broadcast_to(copy.shared, (g.n,))[k]) & 0xFFFFFFFF
             if start % (128 if load or tensor.swizzle != "none" else 16):
                 self.fault("misaligned", f"shared address 0x{start:x} of a tensor copy", copy.instruction, thread)

@@ -10,8 +10,13 @@ them comes from two places, and each field of `FIELDS` says from which:
 - H: the reference assembler's host object fills the maps of a kernel from the arguments. What varied: address, sizes,
   strides, rank 1 to 5, element type, box, swizzle.
 
-Not known: im2col maps (neither source makes them), so that a map of another kind than tiled is refused; the second
-half, which stays zero here (the host object leaves it alone).
+The driver's own encoder (version 580, on an H100) agrees: of 655 random maps that it made, the fields of the first half
+are those of `encode`, but for `kind`, which is 0, and `large`, which is never set; hardware takes both. Its second half
+holds something of the box and the element type; it stays zero here, as the host object leaves it.
+
+Not made or read here: im2col maps. Those of the driver have the kind 1, channels less 1 in the bits from 440 on (8),
+the corners from 448 on (lower ones, and upper ones from 464 on: 16, 8 or 5 bits each, by the rank), pixels less 1 from
+480 on (10).
 
 All sequences go from the innermost dimension outward, as in `cuTensorMapEncodeTiled`, whose limits are kept.
 """

@@ -280,6 +280,19 @@ def specialized(text, gpu_name="sm_90"):
     return made.tileas, said[1] if said else None
 
 
+@pytest.mark.parametrize(("step", "copied"), [(24, 2), (4, 1)])
+def test_a_copy_by_tma_begins_at_whole_16_bytes_of_a_row(step, copied):
+    """An H100 takes another one for an illegal instruction: threads copy such an operand."""
+    text = tile_gemm(n=32, transposed=True)
+    part = "partition_view<tile=(128x64)"
+    assert part in text
+    text = text.replace(part, f"strided_view<tile=(128x64), traversal_strides=[128,{step}]")
+    text = text.replace("make_partition_view %ta", "make_strided_view %ta")
+    made, reason = specialized(text)
+    assert reason is None and made.count("async.tiled_tma_load") == copied
+    assert ("contiguous striding not 16-byte aligned" in made) == (copied == 1)
+
+
 @pytest.mark.parametrize("seed", [None, 1, 2, 3])
 def test_a_loop_with_a_product_is_parted(seed):
     assert specialized(tile_gemm())[1] is None

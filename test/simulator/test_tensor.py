@@ -64,11 +64,18 @@ def test_tile_arrives_dense_and_reads_zero_outside_of_the_tensor() -> None:
 
 def test_negative_corners_are_outside_and_may_fill_with_nan() -> None:
     tensor = np.ones((8, 8), dtype=np.float32)
-    out = np.zeros((4, 4), dtype=np.float32)
-    body = expect(64) + load(0, "%rd10", -2, -1) + WAIT + COPY_OUT.replace("{words}", "16")
-    run(body.replace("mov.u32 %r1, %r0;", "mov.u32 %r1, %r0; setp.ge.u32 %p4, %r0, 16; @%p4 exit;"), out,
-        TensorMap(tensor, box=(4, 4), fill_nan=True))  # fmt: skip
-    assert np.isnan(out[0]).all() and np.isnan(out[:, :2]).all() and (out[1:, 2:] == 1).all()
+    out = np.zeros((4, 8), dtype=np.float32)
+    body = expect(128) + load(0, "%rd10", -4, -1) + WAIT + COPY_OUT.replace("{words}", "32")
+    run(body.replace("mov.u32 %r1, %r0;", "mov.u32 %r1, %r0; setp.ge.u32 %p4, %r0, 32; @%p4 exit;"), out,
+        TensorMap(tensor, box=(8, 4), fill_nan=True))  # fmt: skip
+    assert np.isnan(out[0]).all() and np.isnan(out[:, :4]).all() and (out[1:, 4:] == 1).all()
+
+
+@pytest.mark.parametrize("corner", [(-2, 0), (6, 4)])
+def test_a_copy_begins_at_whole_16_bytes_of_a_row(corner: tuple[int, int]) -> None:
+    body = expect(64) + load(0, "%rd10", *corner) + WAIT + COPY_OUT.replace("{words}", "16")
+    with pytest.raises(SimulationFault, match=f"begins {4 * corner[0]} bytes into rows, no multiple of 16"):
+        run(body, np.zeros(16, np.float32), TensorMap(np.ones((8, 8), np.float32), box=(4, 4)))
 
 
 @pytest.mark.parametrize(("swizzle", "span"), [("32B", 32), ("64B", 64), ("128B", 128)])

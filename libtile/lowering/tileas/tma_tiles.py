@@ -198,6 +198,11 @@ def described_tile(
     size = STORAGE_BYTES[element]
     if shape[fastest] * size < CHUNK:
         raise Unfit(what + f"has rows of {shape[fastest] * size} bytes")
+    # Hardware takes a copy that begins elsewhere within a row for an illegal instruction (seen on an H100).
+    known = (numbers(op, "index_divisibility") or (1,) * len(view.shape))[order[fastest]]
+    step = view.traversal_strides[order[fastest]] * known * size % CHUNK
+    if step and view.layout.sparse_dim is None:
+        raise Unfit(what + f"goes on along its rows by bytes of which {step} are beyond multiples of {CHUNK}")
     if not isinstance(shared, LinearLayout):
         shared = (shared or operand_shared_layout)(shape, element, fastest)
     sparse = view.layout.sparse_dim
