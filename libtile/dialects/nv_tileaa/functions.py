@@ -110,6 +110,16 @@ def _check_while(op: Operation) -> None:
             raise VerifyException(f"expects values carried by a loop to be {shown[1]}, but got {shown[0]}")
 
 
+VISIBILITIES = ("public", "private", "nested")
+"""Who may refer to a symbol, as MLIR has it: everybody (public, and what says nothing), its module alone, or modules
+around that one as well."""
+
+
+def _check_visibility(visibility: StringAttr | None) -> None:
+    if visibility is not None and visibility.data not in VISIBILITIES:
+        raise VerifyException(f"expects a sym_visibility of {', '.join(VISIBILITIES)}, but got '{visibility.data}'")
+
+
 @tile_op
 class FuncOp(TileOp):
     """A function, or (with `entry` in its kernel_spec) a kernel. `arg_attrs` holds a dictionary per argument."""
@@ -147,6 +157,7 @@ class FuncOp(TileOp):
         return dict(found.data) if isinstance(found, DictionaryAttr) else {}
 
     def check(self) -> None:
+        _check_visibility(self.sym_visibility)
         spec = self.kernel_spec
         if spec is not None and not spec.is_valid:
             raise VerifyException(f"expects a kernel_spec that can be launched, but got {spec}")
@@ -220,6 +231,7 @@ class GlobalOp(TileOp):
     traits = traits_def(SymbolOpInterface())
 
     def check(self) -> None:
+        _check_visibility(self.sym_visibility)
         if integer_of(self.alignment, 0):
             require_power_of_two(self, "alignment")
 

@@ -29,6 +29,7 @@ class InlineCallsPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         functions = [f for f in op.body.block.ops if isinstance(f, FuncOp)]
+        _show_launched(functions)
         for function in functions:
             if function.is_entry:
                 _inline_into(function)
@@ -43,6 +44,15 @@ class InlineCallsPass(ModulePass):
 def _names(op: Operation) -> list[str]:
     """The symbols that an op refers to."""
     return [a.root_reference.data for a in op.properties.values() if isinstance(a, SymbolRefAttr)]
+
+
+def _show_launched(functions: list[FuncOp]) -> None:
+    """What launches a kernel leaves the module with the host's functions: the kernel is public from here on."""
+    launches = [op for f in functions if not f.is_entry for op in walk(f) if isinstance(op, LaunchFuncOp)]
+    launched = {op.kernel.root_reference.data for op in launches}
+    for function in functions:
+        if function.is_entry and function.sym_name.data in launched:
+            function.properties.pop("sym_visibility", None)
 
 
 def _check_launches(kernel: FuncOp) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, TensorType
+from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, StringAttr, TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from libtile.dialects import scf
@@ -66,6 +66,7 @@ HONOURED: dict[type[TileOp], frozenset[str]] = {
     tileaa_pointers.EmulatedFpToFpOp: _reads("rounding_mode"),
     tileaa_pointers.IntToFpOp: _reads("unsigned", "rounding_mode"),
     tileaa_pointers.FpToIntOp: _reads("unsigned", "saturating"),
+    tileaa_functions.FuncOp: _reads("sym_name", "function_type", "kernel_spec", "arg_attrs", "compute_capability"),
     tileaa_functions.GetProgramIdOp: _reads("axis"),
     tileaa_functions.GetNumProgramsOp: _reads("axis"),
     tileaa_tokens.PrintOp: _reads("format"),
@@ -319,7 +320,15 @@ def _scope(op: TileOp, attr: Attribute) -> str | None:
     return None if isinstance(op, tileas_tma.TensormapReplaceOp) else _refuse("mem_scope", attr)
 
 
+def _visibility(op: TileOp, attr: Attribute) -> str | None:
+    """Kernels are launched by the host, which sees public symbols alone."""
+    if isinstance(attr, StringAttr) and attr.data == "public":
+        return None
+    return f"is {attr}, and a kernel that nothing in its module launches is for the host, which sees public ones alone"
+
+
 _CHECKED: dict[str, Check] = {
+    "sym_visibility": _visibility,
     "mem_scope": _scope,
     "cache_modifier": _keyword("cache_modifier", "none"),
     "eviction_policy": _keyword("eviction_policy", "none", "normal"),
@@ -341,7 +350,7 @@ STRUCTURE: frozenset[type[Operation]] = frozenset(
 
 
 def _problem(op: Operation) -> str | None:
-    return left_out(op) if isinstance(op, TileOp) and not isinstance(op, tileaa_functions.FuncOp) else None
+    return left_out(op) if isinstance(op, TileOp) else None
 
 
 STAGE = Stage(

@@ -30,3 +30,14 @@ nv_tileaa.func @k(%x: f32) attributes {kernel_spec = #nv_tileaa.kernel_spec<entr
   %y = nv_tileaa.plugin %x {plugin = @fragment, named_barriers = 2} : f32 -> f32
   nv_tileaa.return
 }
+
+// -----
+
+nv_tileaa.func @fragment(%x: f32) -> f32 {
+  nv_tileaa.return %x : f32
+}
+nv_tileaa.func @k(%x: f32) attributes {kernel_spec = #nv_tileaa.kernel_spec<entry, num_warps=4, num_ctas=1>} {
+  // expected-error @+1 {{'nv_tileaa.plugin' op has 'layouts', which nobody gives a fragment: it is compiled as part of its kernel (types: f32, f32)}}
+  %y = nv_tileaa.plugin %x {plugin = @fragment, layouts = []} : f32 -> f32
+  nv_tileaa.return
+}
