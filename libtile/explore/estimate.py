@@ -2,7 +2,8 @@
 """`estimate`: what bounds a kernel, from counts of the simulator and the machine code, held against a GPU's peaks.
 
 A resource's time is what it would take if it alone were busy, without a pause. The longest of these times bounds the
-kernel from below: nothing is known of latencies, and nothing was measured.
+kernel from below: nothing is known of latencies. Of a GPU on which launches were measured, the shares of the peaks that
+they reached give a likely time as well.
 """
 
 from __future__ import annotations
@@ -109,9 +110,27 @@ class Estimate:
         return self.resources[0].seconds if self.resources else 0.0
 
     @property
+    def sustained(self) -> dict[str, float]:
+        """Seconds by resource, L2 among them, at the rates that measured launches kept up, the longest first; empty
+        for a GPU on which none were measured."""
+        known = self.machine.sustained
+        if known is None:
+            return {}
+        times = {r.name: r.seconds / known.shares.get(r.name, 1.0) for r in self.resources}
+        if self.traffic:
+            times["L2"] = self.traffic / known.l2
+        return dict(sorted(times.items(), key=lambda item: -item[1]))
+
+    @property
+    def likely_seconds(self) -> float | None:
+        """About how long the kernel takes, if it does as launches that were measured; None where none were."""
+        return next(iter(self.sustained.values()), None)
+
+    @property
     def rank(self) -> tuple[float, ...]:
-        """What estimates of one launch are ordered by: the times of the resources, the longest first."""
-        return tuple(resource.seconds for resource in self.resources)
+        """What estimates of one launch are ordered by: the times of the resources, the likely ones if they are known,
+        the longest first."""
+        return tuple(self.sustained.values()) or tuple(resource.seconds for resource in self.resources)
 
     @property
     def intensity(self) -> float:
@@ -129,6 +148,9 @@ class Estimate:
         return {
             "kernel": self.kernel, "gpu_name": self.gpu_name, "machine": self.machine.name, "grid": list(self.grid),
             "ctas": self.ctas, "simulated": self.simulated, "seconds_at_least": self.seconds,
+            "seconds_likely": self.likely_seconds, "seconds_sustained": self.sustained,
+            "measured": None if (known := self.machine.sustained) is None else
+            {"by": known.measured, "error": known.error, "worst": known.worst},
             "operations": self.operations, "traffic_bytes": self.traffic, "memory_bytes": self.memory,
             "sectors_per_request": self.sectors_per_request, "bank_conflicts": self.bank_conflicts,
             "registers": self.facts.registers, "spills": self.facts.spills, "shared": self.facts.shared,
@@ -364,6 +386,13 @@ def _lines(told: Estimate) -> Iterator[str]:
         + (f", {told.sectors_per_request:.3g} sectors a request" if told.sectors_per_request else "")
         + f"; {quantity(told.bank_conflicts).strip()} bank conflicts"
     )
+    known, sustained = told.machine.sustained, told.sustained
+    if known is not None and sustained:
+        name, seconds = next(iter(sustained.items()))
+        yield (
+            f"  likely about {duration(seconds)}, by {name}, at the rates that measured launches kept up: half of them "
+            f"were within {known.error:.0%}, all within {known.worst:.0%}"
+        )
     yield ""
     width = max((len(r.name) for r in told.resources), default=0)
     for resource in told.resources:
@@ -378,4 +407,8 @@ def _lines(told: Estimate) -> Iterator[str]:
             f", at {s}" for s in told.resources[0].shares[:1]
         )
     yield from (f"note: {note}" for note in told.notes)
-    yield "note: a bound from peaks and counts; nothing was measured, and latencies are not in it"
+    if known is None:
+        yield "note: a bound from peaks and counts; nothing was measured, and latencies are not in it"
+    else:
+        yield "note: a bound from peaks and counts, without latencies; this kernel was not measured"
+        yield f"note: rates that are kept up are those of {known.measured}"

@@ -60,13 +60,15 @@ class _Axes:
 def drawn(told: Estimate) -> str:
     """The picture, as text of an SVG file that has its own colours for light and dark."""
     height = HEIGHT + _ROW * len(told.resources) + 24
+    seconds = told.likely_seconds
+    likely = ". Nothing was measured." if seconds is None else f", likely about {duration(seconds)}."
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}">',
         f"<style>{_STYLE}</style>",
         f'<rect class="paper" width="{WIDTH}" height="{height}"/>',
         f'<text class="title" x="16" y="26">{escape(told.kernel)} on {escape(told.machine.name)}</text>',
-        f'<text class="faint" x="16" y="44">An estimate from peaks and counts: at least {duration(told.seconds)}. '
-        "Nothing was measured.</text>",
+        f'<text class="faint" x="16" y="44">An estimate from peaks and counts: at least {duration(told.seconds)}'
+        f"{likely}</text>",
         *_roofline(told),
         *_bars(told, HEIGHT),
         "</svg>",

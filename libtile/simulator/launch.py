@@ -163,6 +163,16 @@ def run_ptx(
     return RunResult("".join(launch.output), launch.counters, dims.grid, dims.block, _touched(launch), processes)
 
 
+def sampled(total: int, count: int) -> list[int]:
+    """So many of all clusters, in order: one of each of equal parts, further on in each than in the one before. At the
+    same place in all, they would be those of one column where a row divides a part."""
+    starts = [index * total // count for index in range(count + 1)]
+    return [
+        start + (end - start) * (2 * index + 1) // (2 * count)
+        for index, (start, end) in enumerate(itertools.pairwise(starts))
+    ]
+
+
 def _run_batches(
     launch: LaunchState, batches: Batches, sample: int | None, progress: Callable[[int, int], None] | None
 ) -> None:
@@ -170,7 +180,7 @@ def _run_batches(
     at = batches.dims.cluster_at
     if not batches.taken_over:
         if sample is not None and sample < batches.total:
-            numbers = [index * batches.total // sample for index in range(sample)]
+            numbers = sampled(batches.total, sample)
             chosen = [numbers[start : start + batches.per] for start in range(0, sample, batches.per)]
             launch.counters.ctas = sample * math.prod(batches.dims.cluster)
             for part in chosen:

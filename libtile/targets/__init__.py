@@ -175,6 +175,19 @@ class Target:
 
 
 @dataclass(frozen=True)
+class Sustained:
+    """What measured launches reached on a GPU: `shares` of the peaks by the names of an estimate's rows, and `l2` bytes
+    a second to and from L2. `measured` says of what and where. Half of these launches took within `error` of the time
+    that this gives, all within `worst`: 0.1 where one of the two times is 10% above the other."""
+
+    measured: str
+    error: float
+    worst: float
+    l2: float
+    shares: Mapping[str, float]
+
+
+@dataclass(frozen=True)
 class Machine:
     """What a GPU of a target can do: rates are per second, those of `fp32`, `fp64` and `special` results a clock of
     each of its `sms`. `tensor` has operations per second by kind of operand; see `targets.toml` for the sources."""
@@ -187,6 +200,7 @@ class Machine:
     fp32: int
     fp64: int
     special: int
+    sustained: Sustained | None = None
 
     partitions = 4
     """Parts of an SM, each of which issues an instruction of a warp in a clock."""
@@ -199,7 +213,11 @@ class Machine:
 @once
 def machines() -> dict[str, Machine]:
     """The GPUs whose rates are known, by target."""
-    return {name: Machine(**record) for name, record in _declared()["machine"].items()}
+    return {name: _machine(**record) for name, record in _declared()["machine"].items()}
+
+
+def _machine(sustained: Mapping[str, Any] | None = None, **record: Any) -> Machine:
+    return Machine(**record, sustained=None if sustained is None else Sustained(**sustained))
 
 
 def machine(gpu_name: str) -> Machine:

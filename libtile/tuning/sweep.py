@@ -70,7 +70,7 @@ class Sweep:
         return "\n".join(self._lines()) + "\n"
 
     def _lines(self) -> Iterator[str]:
-        how = "measured" if self.measure == "gpu" else "estimated: a bound from peaks and counts, nothing was measured"
+        how = "measured" if self.measure == "gpu" else "estimated from counts: none of these was measured"
         failed = sum(bool(outcome.error) for outcome in self.outcomes)
         rest = (f", {failed} failed" if failed else "") + (f", {self.resumed} from before" if self.resumed else "")
         many = "s" * (len(self.outcomes) != 1)

@@ -53,8 +53,8 @@ class Trial:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a trial gave: seconds (measured, or the bound of the estimate), and what decides between equal ones. `limit`
-    is the resource that is nearest its limit; `error` says why there is no time."""
+    """What a trial gave: seconds (measured, or the estimate's: likely ones, or the bound), and what decides between
+    equal ones. `limit` is the resource that is nearest its limit; `error` says why there is no time."""
 
     key: str
     configuration: Configuration
@@ -115,8 +115,10 @@ def measured(trial: Trial, arrays: Sequence[np.ndarray]) -> Outcome:
         )  # fmt: skip
     except LibtileError as error:
         return Outcome(trial.key, choice, trial.measure, error=str(error))
-    limit = told.resources[0].name if told.resources else ""
-    return Outcome(trial.key, choice, trial.measure, told.seconds, told.rank, limit, told.facts.registers)
+    limit = next(iter(told.sustained), told.resources[0].name if told.resources else "")
+    return Outcome(
+        trial.key, choice, trial.measure, told.likely_seconds or told.seconds, told.rank, limit, told.facts.registers
+    )
 
 
 def _on_gpu(trial: Trial, args: list[Any]) -> float:

@@ -67,7 +67,7 @@ def test_counts_of_a_product_are_those_of_its_shape(gemm: Estimate) -> None:
     assert [(share.op, share.part) for share in tensor.shares] == [("mmaf", 1.0)]
     on_one_sm = 2 * 64 * 64 * 1024 * -(-256 // 132) / (machine("sm_90").tensor["f16"] / 132)
     assert tensor.seconds == pytest.approx(on_one_sm)
-    assert gemm.seconds == max(r.seconds for r in gemm.resources) == gemm.rank[0]
+    assert gemm.seconds == max(r.seconds for r in gemm.resources) <= gemm.rank[0] == gemm.likely_seconds
 
 
 @pytest.mark.parametrize("gpu_name", ["sm_80", "sm_100"])
