@@ -116,6 +116,7 @@ OF_SIZES, BOUNDS = _each("dimension", 1, _view_rank), _each("dimension", -1, _vi
 DIVISOR = _each("base", 1, lambda op: 1)
 DIVISORS = Form("an array of one number for each dimension of a tile, or of one for a base", _is_divisibility)
 DIMENSIONS = Form("an array of dimensions of the view", _is_outside)
+OUTSIDE_DIMENSIONS = Form("an array of dimensions", lambda op, attr: _integers(attr) is not None)
 STAGED = Form("an array of how many buffers there are and the shape of one", _is_staging)
 WAYS = Form("an array of conversions", _are_ways)
 

@@ -199,8 +199,9 @@ def described_tile(
     if shape[fastest] * size < CHUNK:
         raise Unfit(what + f"has rows of {shape[fastest] * size} bytes")
     # Hardware takes a copy that begins elsewhere within a row for an illegal instruction (seen on an H100).
-    known = (numbers(op, "index_divisibility") or (1,) * len(view.shape))[order[fastest]]
-    step = view.traversal_strides[order[fastest]] * known * size % CHUNK
+    # Of indices that nothing is known of, as in a program of nv_tileaa, the program has to see to it.
+    known = numbers(op, "index_divisibility")
+    step = view.traversal_strides[order[fastest]] * known[order[fastest]] * size % CHUNK if known else 0
     if step and view.layout.sparse_dim is None:
         raise Unfit(what + f"goes on along its rows by bytes of which {step} are beyond multiples of {CHUNK}")
     if not isinstance(shared, LinearLayout):

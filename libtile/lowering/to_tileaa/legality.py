@@ -5,9 +5,10 @@ from __future__ import annotations
 
 from xdsl.ir import Operation
 
+from libtile.dialects.cuda_tile.attributes import OUTSIDE_ATTRIBUTE
 from libtile.dialects.cuda_tile.ops import OPS, CudaTileOp
 from libtile.dialects.cuda_tile.types import PointerType, TensorViewType, TileType, TileViewType, TokenType
-from libtile.lowering.discardable import INTEGER, Declared
+from libtile.lowering.discardable import INTEGER, OUTSIDE_DIMENSIONS, Declared
 from libtile.lowering.legality import NUMBERS, Stage
 from libtile.lowering.to_tileaa.context import RULES
 
@@ -41,6 +42,9 @@ STAGE = Stage(
     ops=STRUCTURE | {OPS[name] for name in REFUSED},
     rules=RULES,
     problem=_problem,
-    attributes={"cuda_tile.loop_split": Declared((OPS["entry"], OPS["for"], OPS["if"]), INTEGER)},
+    attributes={
+        "cuda_tile.loop_split": Declared((OPS["entry"], OPS["for"], OPS["if"]), INTEGER),
+        OUTSIDE_ATTRIBUTE: Declared((OPS["load_view_tko"], OPS["store_view_tko"]), OUTSIDE_DIMENSIONS),
+    },
 )
 """What the conversion takes."""
