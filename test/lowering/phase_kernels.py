@@ -45,6 +45,19 @@ def adapter(a, b, c, d, e, tm: Constant, tn: Constant, tk: Constant):
 
 
 @ct.kernel
+def low_rank(a, b, c, d, e, tm: Constant, tn: Constant, tk: Constant):
+    """As `adapter`, in one loop, whose products share the left operand."""
+    row, column = ct.bid(0), ct.bid(1)
+    total, small = ct.zeros((tm, tn), ct.float32), ct.zeros((tm, 16), ct.float32)
+    for k in range(ct.num_tiles(a, 1, (tm, tk))):
+        left = ct.load(a, (row, k), (tm, tk), padding_mode=ct.PaddingMode.ZERO)
+        total = ct.mma(left, ct.load(b, (k, column), (tk, tn), padding_mode=ct.PaddingMode.ZERO), total)
+        small = ct.mma(left, ct.load(c, (k, 0), (tk, 16), padding_mode=ct.PaddingMode.ZERO), small)
+    total = ct.mma(small.astype(ct.float16), ct.load(d, (0, column), (16, tn)), total)
+    ct.store(e, (row, column), total)
+
+
+@ct.kernel
 def sums(a, b, c, d, e, tm: Constant, tn: Constant, tk: Constant):
     """e = a b + c d: two loops that add to one sum, with tiles of the same shapes."""
     row, column = ct.bid(0), ct.bid(1)
@@ -99,6 +112,7 @@ Shapes = tuple[tuple[int, int], ...]
 KERNELS: dict[str, tuple[Any, Reference, Callable[[int, int, int, int], Shapes]]] = {
     "layers": (layers, _layers, lambda m, n, k, _: ((m, k), (k, n), (n, k), (m, k))),
     "adapter": (adapter, _adapter, lambda m, n, k, _: ((m, k), (k, n), (k, 16), (16, n), (m, n))),
+    "low_rank": (low_rank, _adapter, lambda m, n, k, _: ((m, k), (k, n), (k, 16), (16, n), (m, n))),
     "sums": (sums, _sums, lambda m, n, k, more: ((m, k), (k, n), (m, more), (more, n), (m, n))),
     "scores": (scores, _scores, lambda m, n, k, _: ((m, k), (n, k), (n, k), (m, k))),
 }

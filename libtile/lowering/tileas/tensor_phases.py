@@ -119,36 +119,40 @@ class Phase(FedProducts):
 
     def multiply(self, at: Inserter, places: Places, count: SSAValue) -> None:
         """What the thread does that issues products, for so many steps; it waits for what is brought first."""
-        self._multiply(at, places, count, [])
+        pipes = [result.pipe for result in self.results]
+        steps = self.feed.pipe if self.feed is not None else None
+        assert steps is not None
+        behind = tensor_products.hand_over(
+            at, self.results, [places[p] for p in pipes],
+            lambda inside, stages: self._multiply(inside, stages, places, count, []),
+        )  # fmt: skip
+        places.update(zip([*pipes, steps], behind))
         for pipe in self.pipes:
             places[pipe] = _next(at, places[pipe])
 
-    def _multiply(self, at: Inserter, places: Places, count: SSAValue, brought: list[SSAValue]) -> None:
+    def _multiply(
+        self, at: Inserter, results: Sequence[SSAValue], places: Places, count: SSAValue, brought: list[SSAValue]
+    ) -> SSAValue:
+        """The steps, within what reads the tiles that are brought, all within the results' stages: what signals that
+        the tiles are read is committed in front of what hands the results on, for which somebody waits at the end."""
         assert self.feed is not None and self.feed.pipe is not None
-        pipes = [*(result.pipe for result in self.results), self.feed.pipe]
+        first = places[self.feed.pipe]
         if len(brought) == len(self.pipes):
 
             def issue(at: Inserter, tiles: Sequence[SSAValue], results: Sequence[SSAValue], more: SSAValue) -> None:
                 self.issue(at, [*tiles, *brought], results, more)
 
-            steps = Steps(self.feed.pipe, self.types, issue)
-            behind = tensor_products.multiply(at, self.results, steps, count, [places[p] for p in pipes])
-            places.update(zip(pipes, behind))
-            return
+            return tensor_products.multiply_steps(at, results, Steps(self.feed.pipe, self.types, issue), count, first)
         pipe, type_ = self.pipes[len(brought)], self.brought[len(brought)].type
         held = ConsumerTokenType([type_])
         token = at.value(ConsumerWaitOp.make(pipe, places[pipe], results=[held]))
         stage = Block(arg_types=[type_])
         inside = Inserter(stage, None, at.location)
-        own = dict(places)
-        self._multiply(inside, own, count, [*brought, stage.args[0]])
-        given = [own[p] for p in pipes]
-        inside.add(PipelineYieldOp.make(given))
-        read = at.add(
-            ConsumerReadOp.make(token, places[pipe], results=[held, [v.type for v in given]], regions=[Region(stage)])
-        )
+        behind = self._multiply(inside, results, places, count, [*brought, stage.args[0]])
+        inside.add(PipelineYieldOp.make([behind]))
+        read = at.add(ConsumerReadOp.make(token, places[pipe], results=[held, [behind.type]], regions=[Region(stage)]))
         at.add(ConsumerReleaseOp.make(read.results[0], after_products=True))
-        places.update(zip(pipes, read.results[1:]))
+        return read.results[1]
 
     def consume(self, at: Inserter, places: Places, count: SSAValue) -> None:
         """What the kernel's warps do in place of the loop: they bring tiles, and get the sums."""

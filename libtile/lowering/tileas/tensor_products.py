@@ -323,20 +323,25 @@ def multiply(
 ) -> tuple[SSAValue, ...]:
     """What one thread does for the products of results: so many steps (`trips`), from places of the results and of
     steps on; the places behind them. Where there is no step, nothing is handed on."""
+    *of_results, first = places
+    return hand_over(
+        at, results, of_results, lambda inside, stages: multiply_steps(inside, stages, steps, trips, first)
+    )
+
+
+def multiply_steps(
+    at: Inserter, stages: Sequence[SSAValue], steps: Steps, trips: SSAValue, first: SSAValue
+) -> SSAValue:
+    """The loop over so many steps (`trips`) from a place on, whose products go to results' stages: the place behind."""
     number = trips.type
     assert isinstance(number, IntegerType | IndexType)
     zero, one = (at.value(arith.ConstantOp(IntegerAttr(n, number))) for n in (0, 1))
-    *of_results, first = places
-
-    def fill(inside: Inserter, stages: Sequence[SSAValue]) -> SSAValue:
-        body = Block(arg_types=[number, steps.place])
-        each = Inserter(body, None, at.location)
-        step, place = body.args
-        more = each.value(arith.CmpiOp(step, zero, "ne"))
-        each.add(scf.YieldOp(multiply_parts(each, steps, place, stages, more)))
-        return inside.add(scf.ForOp(zero, trips, one, [first], body)).results[0]
-
-    return hand_over(at, results, of_results, fill)
+    body = Block(arg_types=[number, steps.place])
+    each = Inserter(body, None, at.location)
+    step, place = body.args
+    more = each.value(arith.CmpiOp(step, zero, "ne"))
+    each.add(scf.YieldOp(multiply_parts(each, steps, place, stages, more)))
+    return at.add(scf.ForOp(zero, trips, one, [first], body)).results[0]
 
 
 def hand_over(at: Inserter, results: Sequence[Results], places: Sequence[SSAValue], fill: Fill) -> tuple[SSAValue, ...]:
