@@ -46,6 +46,13 @@ def part_layout(layout: LinearLayout, shape: Sequence[int]) -> LinearLayout:
     return LinearLayout.of(bases, dict(zip(layout.out_dims, shape)))
 
 
+def whole_layout(layout: LinearLayout, shape: Sequence[int]) -> LinearLayout:
+    """The layout of a whole of a shape of which registers tell parts apart that have this layout."""
+    bits = part_bits(LinearLayout.of({}, dict(zip(layout.out_dims, shape))), layout.shape)
+    bases = {n: [*vs, *bits] if n == REGISTER else list(vs) for n, vs in layout.bases}
+    return LinearLayout.of(bases, dict(zip(layout.out_dims, shape)))
+
+
 def in_registers(layout: LinearLayout, vectors: Sequence[Vector]) -> LinearLayout:
     """A layout near this one in which registers, and nothing else, move the index by each of these single bits."""
     unit = unit_layout(layout)

@@ -3,6 +3,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from xdsl.ir import Operation
 
@@ -10,6 +11,7 @@ import libtile
 from libtile.dialects.nv_tileas.memory import TiledLoadOp
 from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp
 from libtile.layouts import REGISTER
+from libtile.layouts.parts import are_told_apart, part_bits
 from libtile.lowering.tileas.cleanup import clean_up
 from libtile.lowering.to_tileaa.conversion import convert_module as to_tileaa
 from libtile.lowering.to_tileas.conversion import convert_module as to_tileas
@@ -166,3 +168,63 @@ def printing(tile: str, hints: str = "") -> str:
 def test_large_tiles_leave_room_for_the_blocks_that_a_hint_wants_together():
     hints = "optimization_hints = <sm_80 = {occupancy = 5}>"
     assert number_of_warps(printing("32768xf32", hints)) == 8
+
+
+def _halves(distance: int) -> str:
+    """Elements of a tile of 256 that are so far apart are compared, those behind the hundredth the other way round,
+    as in a sorting network."""
+    pairs, view = f"{128 // distance}x2x{distance}", "partition_view<tile=(256), tensor_view<256xf32, strides=[1]>>"
+    half = f"{128 // distance}x1x{distance}"
+    return f"""cuda_tile.module @m {{
+  entry @k(%p: tile<ptr<f32>>) {{
+    %0 = constant <i32: 0> : tile<i32>
+    %1 = constant <i32: 1> : tile<i32>
+    %l = make_tensor_view %p, shape = [256], strides = [1] : tensor_view<256xf32, strides=[1]>
+    %v = make_partition_view %l : {view}
+    %x, %t = load_view_tko weak %v[%0] : {view}, tile<i32> -> tile<256xf32>, token
+    %y = reshape %x : tile<256xf32> -> tile<{pairs}xf32>
+    %a = extract %y[%0, %0, %0] : tile<{pairs}xf32> -> tile<{half}xf32>
+    %b = extract %y[%0, %1, %0] : tile<{pairs}xf32> -> tile<{half}xf32>
+    %i = iota : tile<256xi32>
+    %j = reshape %i : tile<256xi32> -> tile<{pairs}xi32>
+    %n = extract %j[%0, %0, %0] : tile<{pairs}xi32> -> tile<{half}xi32>
+    %d = constant <i32: 100> : tile<{half}xi32>
+    %up = cmpi less_than %n, %d, signed : tile<{half}xi32> -> tile<{half}xi1>
+    %lo = minf %a, %b : tile<{half}xf32>
+    %hi = maxf %a, %b : tile<{half}xf32>
+    %f = select %up, %lo, %hi : tile<{half}xi1>, tile<{half}xf32>
+    %g = select %up, %hi, %lo : tile<{half}xi1>, tile<{half}xf32>
+    %c = cat %f, %g dim = 1 : tile<{half}xf32>, tile<{half}xf32> -> tile<{pairs}xf32>
+    %z = reshape %c : tile<{pairs}xf32> -> tile<256xf32>
+    %s = store_view_tko weak %z, %v[%0] : tile<256xf32>, {view}, tile<i32> -> token
+    return
+  }}
+}}"""
+
+
+@pytest.mark.parametrize("distance", [1, 8, 32, 128])
+def test_parts_of_one_tile_are_told_apart_by_one_exchange(distance):
+    """What is loaded is brought once to where each thread has both halves' elements, not once for each half, and what
+    is made of a range is made there."""
+    inner = to_tileaa(libtile.parse(_halves(distance)).op, target("sm_90"))
+    to_tileas(inner)
+    (function,) = (op for op in inner.body.block.ops if op.name == "nv_tileaa.func")
+    clean_up(function)
+    parts = [op for op in function.walk() if op.name == "nv_tileaa.extract"]
+    assert len(parts) == 3
+    for op in parts:
+        whole, part = layout_of(op.operands[0]), layout_of(op.results[0])
+        assert are_told_apart(whole, part_bits(whole, part.shape))
+    conversions = [op for op in function.walk() if isinstance(op, ConvertLayoutOp)]
+    # There and back; of neighbours each thread has both from the start.
+    assert [origin(op) for op in conversions] == ([] if distance == 1 else ["nv_tileas.tiled_load", "nv_tileaa.cat"])
+
+
+@pytest.mark.parametrize("distance", [1, 8, 32, 128])
+def test_parts_that_registers_tell_apart_are_the_right_ones(distance):
+    values = np.random.default_rng(distance).permutation(256).astype(np.float32)
+    expected, code = values.copy(), libtile.parse(_halves(distance))
+    libtile.run(code, "k", grid=1, args=[expected])
+    assert not np.array_equal(values, expected)
+    libtile.run(code, "k", grid=1, args=[values], backend="simulator", gpu_name="sm_90", check="full")
+    np.testing.assert_array_equal(values, expected)

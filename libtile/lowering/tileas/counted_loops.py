@@ -9,8 +9,8 @@ from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType
 from xdsl.ir import SSAValue
 
 from libtile.dialects import arith, scf
+from libtile.lowering.constants import constant_of
 from libtile.lowering.tileas.inserter import Inserter
-from libtile.lowering.tileas.view_accesses import constant_of
 
 
 def number_type(loop: scf.ForOp) -> IntegerType | IndexType:

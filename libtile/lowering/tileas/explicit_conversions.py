@@ -37,9 +37,9 @@ from libtile.layouts.builders import row_major
 from libtile.layouts.convert import Conversion, conflict_free_shared
 from libtile.layouts.renaming import reshaped, shrunk
 from libtile.layouts.shared_access import VECTOR, SharedAccess, SharedWay, padded, piece_bytes
+from libtile.lowering.constants import constant_of
 from libtile.lowering.tileas.exchange_sizes import Kernel, element_bytes, element_name
 from libtile.lowering.tileas.shared_atoms import conversion_by, shared_way
-from libtile.lowering.tileas.view_accesses import constant_of
 from libtile.lowering.tileas.ways import HANDING_OUT, STEPS_AT_ONCE, WAYS, hands_out, is_part, set_ways
 from libtile.lowering.to_tileas.demands import source_layout
 from libtile.lowering.to_tileas.shape_layouts import scalar_layout

@@ -58,13 +58,14 @@ from libtile.ir.tile_form import Given, build, erase, operand_group
 from libtile.layouts import LinearLayout
 from libtile.layouts.registers import register_groups
 from libtile.lowering.agents import warps_of
+from libtile.lowering.constants import constant_of
 from libtile.lowering.discardable import NOT_TMA, NOT_WIDE
 from libtile.lowering.errors import unsupported
 from libtile.lowering.index_width import index_bits
 from libtile.lowering.tileas.access_reasons import pointer_reason, tma_reason, view_reason
 from libtile.lowering.tileas.exchange_sizes import Kernel, element_bytes, element_name
 from libtile.lowering.tileas.shared_atoms import loaded_by, stored_by, transposed_by
-from libtile.lowering.tileas.view_accesses import ViewAccess, constant_of, memref_of, view_access
+from libtile.lowering.tileas.view_accesses import ViewAccess, memref_of, view_access
 from libtile.lowering.to_tileas.accesses import pointer_vector
 from libtile.lowering.to_tileas.shape_layouts import spread
 from libtile.lowering.to_tileas.types import layout_of, with_layout

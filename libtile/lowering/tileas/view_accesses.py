@@ -5,20 +5,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, IntegerType
+from xdsl.dialects.builtin import DenseArrayBase
 from xdsl.ir import Operation, SSAValue
 
 from libtile.codegen.memory import MAX_ACCESS_BYTES
-from libtile.dialects import arith, tensor
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES
 from libtile.dialects.nv_tileaa.pointers import BlockTileOp, MakeMemRefOp
-from libtile.dialects.nv_tileaa.shapes import ConstantOp
 from libtile.dialects.nv_tileaa.types import DYNAMIC, MemRefType, PtrType, TiledViewType
 from libtile.ir.facts import power_of_two_factor
 from libtile.ir.operands import source_of
-from libtile.ir.tile_form import element_of, shape_of
 from libtile.layouts import LinearLayout
 from libtile.layouts.registers import register_groups
+from libtile.lowering.constants import constant_of
 from libtile.lowering.discardable import OUTSIDE
 from libtile.lowering.to_tileas.accesses import numbers
 from libtile.numerics.elements import PACKED, memory_bits
@@ -216,19 +214,3 @@ def view_access(op: Operation) -> ViewAccess | None:
 def _known(static: Iterable[int], dynamic: Iterable[SSAValue]) -> tuple[int | None, ...]:
     rest = iter(dynamic)
     return tuple(constant_of(next(rest)) if size == DYNAMIC else size for size in static)
-
-
-def constant_of(value: SSAValue) -> int | None:
-    """The number that a scalar is, or the element of a tile of rank 0; None when it is of run time."""
-    match value.owner:
-        case arith.ConstantOp(value=IntegerAttr() as given):
-            return given.value.data
-        case arith.IndexCastOp(input=source) | arith.ExtSIOp(input=source) | tensor.ExtractOp(tensor=source):
-            return constant_of(source)
-        case arith.ExtUIOp() as op:
-            number, narrow = constant_of(op.input), element_of(op.input.type)
-            assert isinstance(narrow, IntegerType)
-            return None if number is None else number & (1 << narrow.width.data) - 1
-        case ConstantOp() as op if not shape_of(op.result.type):
-            return int.from_bytes(op.value.raw, "little", signed=True)
-    return None

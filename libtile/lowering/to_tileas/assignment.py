@@ -21,6 +21,8 @@ from libtile.dialects.nv_tileaa.memory import MemoryOp
 from libtile.dialects.nv_tileaa.shapes import (
     BroadcastOp,
     ExpandDimsOp,
+    ExtractOp,
+    ExtractSliceOp,
     PermuteOp,
     ViewOp,
 )
@@ -32,10 +34,12 @@ from libtile.dialects.nv_tileas.pipeline import (
 )
 from libtile.ir.places import walk
 from libtile.layouts import LinearLayout
+from libtile.layouts.parts import whole_layout
+from libtile.lowering.constants import takes_known_part
 from libtile.lowering.errors import unsupported
 from libtile.lowering.to_tileas import shape_layouts as layouts
 from libtile.lowering.to_tileas.accesses import ACCESSES, AccessLayouts
-from libtile.lowering.to_tileas.assignment_rules import LEAVES, RULES
+from libtile.lowering.to_tileas.assignment_rules import LEAVES, MOST_REMADE, RULES
 from libtile.lowering.to_tileas.demands import Demands, source_layout
 from libtile.lowering.to_tileas.elementwise import is_elementwise
 from libtile.lowering.to_tileas.ordering import fence_of, lowered_properties, make_fence
@@ -64,6 +68,8 @@ LOWERED: dict[type[Operation], type[Operation]] = {
 """Ops that nv_tileas has a form of its own of."""
 RENAMING = (BroadcastOp, ViewOp, ExpandDimsOp, PermuteOp)
 """Ops whose result has elements of their source at other places, or more often."""
+PARTS = (ExtractOp, ExtractSliceOp)
+"""Ops whose result is a part of their first operand."""
 
 
 WIDE_BROADCAST = 4
@@ -170,6 +176,10 @@ class Assigner:
                 depth = 1
             elif isinstance(op, RENAMING) or (is_elementwise(op) and len(op.results) == 1):
                 depth = min(1 + sum(self._depth(v) for v in op.operands), 1000)
+            elif isinstance(op, PARTS) and takes_known_part(op):
+                whole, part = tile_shape(op.operands[0]) or (), tile_shape(value) or ()
+                if prod(whole) <= MOST_REMADE * prod(part):
+                    depth = 1 + self._depth(op.operands[0])
         self._depths[value] = depth
         return depth
 
@@ -200,6 +210,9 @@ class Assigner:
         assert isinstance(op, Operation)
         if isinstance(op, RENAMING):
             operands = [self.get(op.source, source_layout(op, layout))]
+        elif isinstance(op, PARTS):
+            whole, *indices = op.operands
+            operands = [self.get(whole, whole_layout(layout, tile_shape(whole) or ())), *map(self.get, indices)]
         else:
             operands = [self.get(v, layout) if tile_shape(v) else self.get(v) for v in op.operands]
         return self.clone(op, operands, [layout]).results[0]

@@ -16,8 +16,10 @@ from libtile.dialects.nv_tileaa.collectives import Collective
 from libtile.dialects.nv_tileaa.pointers import Elementwise
 from libtile.dialects.nv_tileaa.shapes import (
     BroadcastOp,
+    CatOp,
     ConstantOp,
     ExpandDimsOp,
+    ExtractOp,
     ExtractSliceOp,
     InsertSliceOp,
     MakeRangeOp,
@@ -39,7 +41,9 @@ from libtile.dialects.nv_tileas.pipeline import (
     TurnOp,
 )
 from libtile.ir.places import walk
-from libtile.layouts import LinearLayout, parts
+from libtile.ir.tile_form import TileOp
+from libtile.layouts import REGISTER, LinearLayout, parts
+from libtile.lowering.constants import takes_known_part
 from libtile.lowering.errors import unsupported
 from libtile.lowering.rules import Rules
 from libtile.lowering.to_tileas import shape_layouts as layouts
@@ -54,6 +58,9 @@ if TYPE_CHECKING:
     from libtile.lowering.to_tileas.assignment import Assigner
 
 LEAVES = (ConstantOp, MakeRangeOp, SplatOp)
+
+MOST_REMADE = 8
+"""Registers of a thread that a tile may always take that is brought to where parts of it are told apart."""
 
 RULES: Rules[Assigner] = Rules()
 """Ops whose results' layouts follow other rules than those of elementwise ops and accesses."""
@@ -127,16 +134,46 @@ def _insert_slice(a: Assigner, op: InsertSliceOp) -> None:
     a.bind_results(op, a.clone(op, operands, [layout]))
 
 
-@RULES.on(ExtractSliceOp)
-def _extract_slice(a: Assigner, op: ExtractSliceOp) -> None:
-    """Where it lies in the whole, if registers tell parts apart."""
-    source, size = a.get(op.source), tile_shape(op.result)
-    layout = None
-    if size and tile_shape(op.source):
-        whole = layout_of(source)
-        if parts.are_told_apart(whole, parts.part_bits(whole, size)):
-            layout = parts.part_layout(whole, size)
-    a.bind_results(op, a.clone(op, [source], [layout]))
+@RULES.on(ExtractSliceOp, ExtractOp)
+def _extract_part(a: Assigner, op: TileOp) -> None:
+    """Where it lies in the whole, if registers tell parts apart. A whole that is made at will is made so, and one of
+    which several parts are taken is brought there once: its threads do not exchange it again for each."""
+    whole, *indices = op.operands
+    source, size, layout = a.get(whole), tile_shape(op.results[0]), None
+    if size and takes_known_part(op):
+        held = layout_of(source)
+        bits = parts.part_bits(held, size)
+        if not parts.are_told_apart(held, bits) and (a.remakeable(whole) or _is_one_of_several(op)):
+            near = parts.in_registers(held, bits)
+            if parts.are_told_apart(near, bits) and near.in_size(REGISTER) <= max(held.in_size(REGISTER), MOST_REMADE):
+                source, held = a.get(whole, near), near
+        if parts.are_told_apart(held, bits):
+            layout = parts.part_layout(held, size)
+    a.bind_results(op, a.clone(op, [source, *(a.get(v) for v in indices)], [layout]))
+
+
+@RULES.on(CatOp)
+def _cat(a: Assigner, op: CatOp) -> None:
+    """In the layout that is wanted, if registers tell both tiles apart there, or else in that of the first tile that is
+    not made at will, and further registers."""
+    part, whole, wanted = tile_shape(op.lhs), tile_shape(op.result), a.demands.of(op.result)
+    assert part is not None and whole is not None
+    if wanted is not None and parts.are_told_apart(wanted, parts.part_bits(wanted, part)):
+        layout, joined = parts.part_layout(wanted, part), wanted
+    else:
+        held = [layout_of(a.values[v]) for v in (op.lhs, op.rhs) if not a.remakeable(v)]
+        layout = held[0] if held else a.default(part)
+        joined = parts.cat_layout(layout, op.dim.value.data)
+    a.bind_results(op, a.clone(op, [a.get(op.lhs, layout), a.get(op.rhs, layout)], [joined]))
+
+
+def _is_one_of_several(op: Operation) -> bool:
+    """Whether other ops of its block take parts of the same shape out of the same tile."""
+    takers = [use.operation for use in op.operands[0].uses]
+    alike = [
+        o for o in takers if isinstance(o, type(op)) and o.parent is op.parent and o.result_types == op.result_types
+    ]
+    return len(alike) > 1 and all(takes_known_part(o) for o in alike)
 
 
 @RULES.on(Elementwise)
