@@ -100,6 +100,11 @@ def _is_staging(op: Operation, attr: Attribute) -> bool:
     return found is not None and len(found) > 1 and min(found) > 0
 
 
+def _is_axis_and_end(op: Operation, attr: Attribute) -> bool:
+    found = _integers(attr)
+    return found is not None and len(found) == 2 and found[0] in range(3) and found[1] in (0, 1)
+
+
 def _are_ways(op: Operation, attr: Attribute) -> bool:
     return isinstance(attr, ArrayAttr) and all(isinstance(way, ConversionAttr) for way in attr.data)
 
@@ -117,6 +122,7 @@ DIVISOR = _each("base", 1, lambda op: 1)
 DIVISORS = Form("an array of one number for each dimension of a tile, or of one for a base", _is_divisibility)
 DIMENSIONS = Form("an array of dimensions of the view", _is_outside)
 OUTSIDE_DIMENSIONS = Form("an array of dimensions", lambda op, attr: _integers(attr) is not None)
+AXIS_AND_END = Form("an axis of the grid, and 0 or 1", _is_axis_and_end)
 STAGED = Form("an array of how many buffers there are and the shape of one", _is_staging)
 WAYS = Form("an array of conversions", _are_ways)
 
@@ -126,7 +132,10 @@ whole, which no tile of a program does: it is a part of one, or was addressed by
 NOT_CLUSTERED, FEWER_BLOCKS = "not_clustered", "fewer_blocks"
 """On a kernel: why it is for fewer CTAs of a cluster, or fewer blocks of a multiprocessor, than its hints ask for."""
 PROGRAMS_TOGETHER = "programs_together"
-"""On a kernel: in groups of how many along the first axis of the grid its blocks take programs."""
+"""On a kernel: in groups of how many along the first axis of the grid its blocks take programs; or along the others."""
+LONG_PROGRAMS = "long_programs"
+"""On a kernel whose blocks take long programs first: the axis of the grid along which programs are longer or shorter,
+and 1 if the last ones are the longest."""
 NOT_WIDE, NOT_TMA = "not_wide", "not_tma"
 """On an access: why it is narrower than 128 bits, and why TMA does not do it."""
 
@@ -170,6 +179,7 @@ FACTS: dict[str, Declared] = {
     FEWER_BLOCKS: Declared((FuncOp,), TEXT),
     "warps_of_one_cta": Declared((FuncOp,), POSITIVE),
     PROGRAMS_TOGETHER: Declared((FuncOp,), POSITIVE),
+    LONG_PROGRAMS: Declared((FuncOp,), AXIS_AND_END),
 }
 """Discardable attributes that the conversion to nv_tileaa writes (see to_tileaa/memory.py), or passes over that, and
 nv_tileas keeps."""

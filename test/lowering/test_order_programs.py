@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import libtile
-from libtile.lowering.discardable import PROGRAMS_TOGETHER
+from libtile.lowering.discardable import LONG_PROGRAMS, PROGRAMS_TOGETHER
 
 TICKETS = """cuda_tile.module @m {
   entry @k(%out: tile<ptr<i32>>, %counter: tile<ptr<i32>>) {
@@ -30,6 +30,18 @@ TICKETS = """cuda_tile.module @m {
 """Each program writes how many were there before it."""
 
 
+def _tickets(grid: tuple[int, int, int], gpu_name: str, said: str) -> list[tuple[int, int, int]]:
+    """The programs of a kernel that says something of their order, in the order in which they run."""
+    made = libtile.compile(TICKETS.encode(), gpu_name=gpu_name, emit="tileas")
+    head, rest = made.tileas.split("nv_tileaa.func", 1)
+    text = f"{head}nv_tileaa.func{rest.replace('attributes {', f'attributes {{{said}, ', 1)}"
+    out, counter = np.full(int(np.prod(grid)), -1, np.int32), np.zeros(1, np.int32)
+    libtile.run(text.encode(), grid=grid, args=[out, counter], backend="simulator", gpu_name=gpu_name)
+    assert sorted(out) == list(range(out.size))
+    width, height, _ = grid
+    return [(at % width, at // width % height, at // width // height) for at in map(int, np.argsort(out))]
+
+
 def in_groups(grid: tuple[int, int, int], together: int) -> list[tuple[int, int, int]]:
     width, height, depth = grid
     return [
@@ -44,13 +56,32 @@ def in_groups(grid: tuple[int, int, int], together: int) -> list[tuple[int, int,
 @pytest.mark.parametrize("grid", [(1, 1, 1), (3, 2, 1), (4, 4, 2), (9, 3, 1), (10, 1, 1), (1, 10, 2), (13, 5, 2)])
 @pytest.mark.parametrize("gpu_name", ["sm_80", "sm_90"])
 def test_each_program_is_run_once_and_in_groups(grid: tuple[int, int, int], gpu_name: str) -> None:
-    made = libtile.compile(TICKETS.encode(), gpu_name=gpu_name, emit="tileas")
-    head, rest = made.tileas.split("nv_tileaa.func", 1)
-    text = f"{head}nv_tileaa.func{rest.replace('attributes {', f'attributes {{{PROGRAMS_TOGETHER} = 4 : i64, ', 1)}"
-    out, counter = np.full(int(np.prod(grid)), -1, np.int32), np.zeros(1, np.int32)
-    libtile.run(text.encode(), grid=grid, args=[out, counter], backend="simulator", gpu_name=gpu_name)
-    tickets = out.reshape(grid[::-1])
-    assert [tickets[z, y, x] for x, y, z in in_groups(grid, 4)] == list(range(out.size))
+    assert _tickets(grid, gpu_name, f"{PROGRAMS_TOGETHER} = 4 : i64") == in_groups(grid, 4)
+
+
+def longest_first(grid: tuple[int, int, int], axis: int, last: bool, together: int) -> list[tuple[int, int, int]]:
+    def index(other: int, place: int) -> tuple[int, int, int]:
+        inner = next(a for a in range(3) if a != axis)
+        high, low = divmod(other, grid[inner])
+        rest = iter((low, high))
+        place = grid[axis] - 1 - place if last else place
+        return tuple(place if a == axis else next(rest) for a in range(3))  # type: ignore[return-value]
+
+    others = grid[0] * grid[1] * grid[2] // grid[axis]
+    return [
+        index(other, place)
+        for first in range(0, others, together)
+        for place in range(grid[axis])
+        for other in range(first, min(first + together, others))
+    ]
+
+
+@pytest.mark.parametrize(("axis", "last"), [(0, True), (0, False), (1, True), (2, True)])
+@pytest.mark.parametrize("grid", [(1, 1, 1), (4, 4, 2), (9, 3, 1), (10, 1, 1), (5, 3, 3)])
+def test_each_program_is_run_once_and_long_ones_are_first(grid: tuple[int, int, int], axis: int, last: bool) -> None:
+    assert _tickets(
+        grid, "sm_90", f"{PROGRAMS_TOGETHER} = 4 : i64, {LONG_PROGRAMS} = array<i64: {axis}, {last:d}>"
+    ) == (longest_first(grid, axis, last, 4))
 
 
 PRODUCT = """cuda_tile.module @m {{
@@ -107,3 +138,60 @@ def test_products_whose_operands_are_told_by_an_axis_each_are_ordered(
     left: str, right: str, behind: str, together: int | None
 ) -> None:
     assert _together(PRODUCT.format(left=left, right=right, behind=behind, **VIEWS)) == together
+
+
+LOOP = """cuda_tile.module @m {{
+  entry @k(%c: tile<ptr<f32>>, %n: tile<i32>) {{
+    %x, %y, %z = get_tile_block_id : tile<i32>
+    %nx, %ny, %nz = get_num_tile_blocks : tile<i32>
+    %zero = constant <i32: 0> : tile<i32>
+    %one = constant <i32: 1> : tile<i32>
+    %four = constant <i32: 4> : tile<i32>
+    %wide = constant <i32: 132> : tile<i32>
+    %half = constant <f16: 0.5> : tile<64x64xf16>
+    %none = constant <f32: 0.0> : tile<64x64xf32>
+    %tc = make_tensor_view %c, shape = [256, 256], strides = [256, 1] : tensor_view<256x256xf32, strides=[256,1]>
+    %vc = make_partition_view %tc : {single}
+    {before}
+    %sum = for %k in ({bounds}) : tile<i32> iter_values(%s = %none) -> (tile<64x64xf32>) {{
+      %d = mmaf %half, %half, %s : tile<64x64xf16>, tile<64x64xf16>, tile<64x64xf32>
+      continue %d : tile<64x64xf32>
+    }}
+    %w = store_view_tko weak %sum, %vc[%x, %y] : tile<64x64xf32>, {single}, tile<i32> -> token
+    return
+  }}
+}}
+"""
+NEXT = "%next = addi %{0}, %one : tile<i32>\n"
+CAUSAL = f"""{NEXT}    %rows = muli %next, %four : tile<i32>
+    %most = divi %rows, %four signed rounding<positive_inf> : tile<i32>
+    %end = mini %n, %most signed : tile<i32>"""
+TILES = "%last = muli %next, %four : tile<i32>"
+
+
+@pytest.mark.parametrize(
+    ("before", "bounds", "long"),
+    [
+        (CAUSAL.format("x"), "%zero to %end, step %one", "0, 1"),
+        (CAUSAL.format("y"), "%zero to %end, step %one", "1, 1"),
+        (NEXT.format("x") + TILES, "%zero to %last, step %four", "0, 1"),
+        ("%first = muli %x, %four : tile<i32>", "%first to %n, step %four", "0, 0"),
+        (
+            "%first = muli %y, %four : tile<i32>",
+            "%first to %n, step %four",
+            None,
+        ),  # in the grid's order long ones are first
+        ("%first = muli %x, %four : tile<i32>\n" + NEXT.format("x") + TILES, "%first to %last, step %one", None),
+        ("", "%x to %n, step %wide", None),
+        ("", "%x to %n, step %nx", None),
+        ("%end = muli %x, %y : tile<i32>", "%zero to %end, step %one", None),
+        ("", "%zero to %n, step %one", None),
+    ],
+)
+def test_programs_whose_loop_is_longer_along_an_axis_start_longest_first(
+    before: str, bounds: str, long: str | None
+) -> None:
+    text = LOOP.format(before=before, bounds=bounds, single=VIEWS["single"])
+    made = libtile.compile(text.encode(), gpu_name="sm_90", emit="tileas").tileas
+    found = re.search(rf"{LONG_PROGRAMS} = array<i64: (\d, \d)>", made)
+    assert (found and found[1]) == long

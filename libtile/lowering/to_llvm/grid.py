@@ -17,9 +17,10 @@ from libtile.dialects.nv_tileaa.functions import (
     GetProgramIdOp,
     IsValidProgramIdOp,
 )
+from libtile.dialects.nv_tileaa.shapes import integers_of
 from libtile.dialects.nv_tileaa.types import ProgramIdType
 from libtile.ir.places import walk
-from libtile.lowering.discardable import PROGRAMS_TOGETHER
+from libtile.lowering.discardable import LONG_PROGRAMS, PROGRAMS_TOGETHER
 from libtile.lowering.to_llvm.agents import acting_thread
 from libtile.lowering.to_llvm.emitter import Emitter, exchanges_of, rule
 
@@ -49,7 +50,11 @@ def begin_programs(e: Emitter, function: FuncOp) -> None:
     """Stands in front of a kernel: its blocks run programs in an order that the kernel states, and where it takes
     programs over, and hardware hands out none, a counter does."""
     together = function.attributes.get(PROGRAMS_TOGETHER)
-    if isinstance(together, IntegerAttr):
+    long = function.attributes.get(LONG_PROGRAMS)
+    if isinstance(together, IntegerAttr) and long is not None:
+        axis, last = integers_of(long)
+        e.b.program = program_order.longest_first(e.b, axis, last=bool(last), together=together.value.data)
+    elif isinstance(together, IntegerAttr):
         e.b.program = program_order.grouped(e.b, together.value.data)
     if e.b.target.has("launch_control"):
         return
