@@ -59,8 +59,12 @@ def select(b: KernelBuilder, condition: Value, if_true: Value, if_false: Value) 
 
 WORD = 32
 """Bits of a word."""
+BYTE = 8
+"""Bits of a byte, of which R2P moves all but the last."""
 LEAST_BITS = 5
 """Ranks from which on a word is worth making."""
+LEAST_LAST = 3
+"""Last bits of bytes from which on a word of them is worth making."""
 
 
 def select_by_ranks(
@@ -72,23 +76,57 @@ def select_by_ranks(
     make comparisons again of shift and tests. A bit is tested in front of the values that it chooses, and they are in
     its order, so that ptxas moves seven bits to predicates at once (R2P).
     """
-    bits = Counter(rank // WORD for rank in set(ranks))
+    bits = _bits_of(sorted(set(ranks)))
     words: dict[int, Value] = {}
     reached: dict[int, Value] = {}
     chosen: dict[int, Value] = {}
-    few = {rank for rank in ranks if bits[rank // WORD] < LEAST_BITS}  # these compare the number, and it is done with
-    order = sorted(range(len(ranks)), key=lambda register: (ranks[register] not in few, ranks[register], register))
-    for register in order:
+    order = sorted(
+        range(len(ranks)), key=lambda register: (bits.get(ranks[register], (-1,)), ranks[register], register)
+    )
+    for register in order:  # those without a bit compare the number, and it is done with
         rank = ranks[register]
-        place = rank // WORD
-        if rank not in reached and rank in few:
+        if rank not in reached and rank not in bits:
             reached[rank] = b.compare("sgt", number, integer(I32, rank))
         elif rank not in reached:
+            place, bit = bits[rank]
             if place not in words:
-                left = b.add(number, integer(I32, -place * WORD))
-                left = left if not place else b.call("llvm.smax.i32", I32, [left, integer(I32, 0)])
-                words[place] = b.asm("bmsk.clamp.b32 $0, 0, $1;", "=r,r", I32, [left])
-            bit = b.and_(words[place], integer(I32, 1 << rank % WORD))
-            reached[rank] = b.compare("ne", bit, integer(I32, 0))
+                words[place] = b.asm("bmsk.clamp.b32 $0, 0, $1;", "=r,r", I32, [_ones(b, number, place, bits)])
+            tested = b.and_(words[place], integer(I32, 1 << bit))
+            reached[rank] = b.compare("ne", tested, integer(I32, 0))
         chosen[register] = b.select(reached[rank], lhs[register], rhs[register])
     return [chosen[register] for register in range(len(ranks))]
+
+
+_LAST = 1 << 20
+"""In the place of a word's number: the word of the bits that are the last ones of bytes."""
+
+
+def _bits_of(ranks: Sequence[int]) -> dict[int, tuple[int, int]]:
+    """The number of the word and of the bit for each rank that has one, of ranks in their order."""
+    counts = Counter(rank // WORD for rank in ranks)
+    bits = {rank: (rank // WORD, rank % WORD) for rank in ranks if counts[rank // WORD] >= LEAST_BITS}
+    last = [rank for rank in bits if rank % BYTE == BYTE - 1 and rank // BYTE < WORD]
+    if len(last) < LEAST_LAST:
+        return bits
+    # An eighth of the number tells the last bits of bytes. The first ranks behind the words follow them.
+    words = max(place for place, _ in bits.values()) + 1
+    behind = {rank: rank - _ahead(words) for rank in ranks if words <= rank // WORD and rank - _ahead(words) < WORD}
+    return bits | {rank: (_LAST, bit) for rank, bit in ({rank: rank // BYTE for rank in last} | behind).items()}
+
+
+def _ahead(words: int) -> int:
+    """The difference between a rank behind so many words and its bit behind those of their bytes."""
+    return words * (WORD - WORD // BYTE)
+
+
+def _ones(b: KernelBuilder, number: Value, place: int, bits: dict[int, tuple[int, int]]) -> Value:
+    """How many bits of a word are set."""
+    if place == _LAST:
+        words = max(rank for rank, (word, _) in bits.items() if word != _LAST) // WORD + 1
+        left = b.binary("lshr", number, integer(I32, BYTE.bit_length() - 1))
+        if max(bit for word, bit in bits.values() if word == _LAST) < words * WORD // BYTE:
+            return left
+        return b.call("llvm.smax.i32", I32, [b.add(number, integer(I32, -_ahead(words))), left])
+    if not place:
+        return number
+    return b.call("llvm.smax.i32", I32, [b.add(number, integer(I32, -place * WORD)), integer(I32, 0)])

@@ -161,12 +161,13 @@ def wait(b: KernelBuilder, pending: int, values: Sequence[Value], reads: Sequenc
 
 def hold(b: KernelBuilder, words: Sequence[Value]) -> None:
     """What words come from is computed in front of the next wait by the assembler, too, which would move the wait up
-    otherwise: it does not move it past a store of them. That is never done, as no grid is without blocks."""
+    otherwise: it does not move it past a store of them. That is never done, as no grid is without blocks, and is to
+    their number, which takes no register of its own."""
     blocks = b.call("llvm.nvvm.read.ptx.sreg.nctaid.x", I32, [])
     for start in range(0, len(words), 4):
         part = words[start : start + 4]
         names = ", ".join(f"${i}" for i in range(1, len(part) + 1))
-        store = {1: f"st.shared.b32 [a], {names}"}.get(len(part), f"st.shared.v{len(part)}.b32 [a], {{{names}}}")
-        template = f"{{ .reg .pred p; .reg .b32 a; setp.eq.u32 p, $0, 0; mov.b32 a, 0; @p {store}; }}"
+        store = {1: f"st.shared.b32 [$0], {names}"}.get(len(part), f"st.shared.v{len(part)}.b32 [$0], {{{names}}}")
+        template = f"{{ .reg .pred p; setp.eq.u32 p, $0, 0; @p {store}; }}"
         constraints = ",".join(["r", *(w.type.constraint for w in part)])
         b.asm(template, constraints, VOID, [blocks, *part], memory=True, convergent=True)

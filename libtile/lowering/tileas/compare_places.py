@@ -325,18 +325,18 @@ class _Maker(Maker):
 
         (t, r), (u, s) = (self.thread_and_constant(place, shape) for place in (left, right))
         a, b = self.scalar(left.number), self.scalar(right.number)
-        if grid.far:
-            far = self.number(grid.far)
-            a, b = (self.put(arith.ShRSIOp(number, far)) for number in (a, b))
-            steps = self.put(arith.ShLIOp(self.put(arith.SubiOp(a, b)), self.number(grid.near)))
-        else:
-            steps = self.difference(a, b)
         # A step has places that follow each other: of those that are behind the number only one step has a part.
         thread, behind = self.put(arith.SubiOp(t, u)), const(0)
         for place in range(1 << grid.near):
             ahead = self.add(thread, const((1 << grid.far) - grid.first - place))
             behind = self.add(behind, self.put(arith.ShRSIOp(ahead, const(grid.far))))
-        reached = self.put(arith.MaxSIOp(self.add(self.splat(steps, shape), behind), const(0)))
+        if grid.far:  # both are whole steps
+            places = self.number(grid.far - grid.near)
+            left_places, right_places = (self.splat(self.put(arith.ShRSIOp(v, places)), shape) for v in (a, b))
+            behind = self.put(arith.SubiOp(self.add(behind, left_places), right_places))
+        else:
+            behind = self.add(self.splat(self.difference(a, b), shape), behind)
+        reached = self.put(arith.MaxSIOp(behind, const(0)))
         known = self.add(self.put(arith.SubiOp(s, r)), const(more - grid.first))
         step = self.put(arith.ShLIOp(self.put(arith.ShRSIOp(known, const(grid.far))), const(grid.near)))
         rank = self.add(step, self.put(arith.AndIOp(known, const((1 << grid.far) - 1))))
