@@ -44,6 +44,7 @@ from libtile.dialects.nv_tileaa.collectives import DotOp, ScaledDotOp
 from libtile.dialects.nv_tileaa.functions import FuncOp, GetProgramIdOp
 from libtile.dialects.nv_tileaa.memory import AtomicCas, AtomicRmw, MemoryOp
 from libtile.dialects.nv_tileaa.shapes import BroadcastOp, SplatOp, ViewOp
+from libtile.dialects.nv_tileaa.terminators import ReturnIfOp
 from libtile.dialects.nv_tileaa.tokens import AssumeOp
 from libtile.dialects.nv_tileaa.types import MemTokenType, ProgramIdType
 from libtile.ir.operands import source_of
@@ -111,12 +112,14 @@ def _long_programs(function: FuncOp, told: _Told) -> tuple[int, int] | None:
             continue
         for axis in told.by(loop.lb) | told.by(loop.ub):
             slopes = _Slopes(axis, told)
-            longer = _sum(slopes.of(loop.ub), _times(slopes.of(loop.lb), -1))
+            longer = _sum(slopes.of(loop.ub), slopes.of(loop.lb), -1)
             found.add((axis, 0 if longer is None or abs(longer) < LEAST_LONGER * step else copysign(1, longer)))
-    if len(found) != 1:
+    longer_along = {axis for axis, way in found if way}
+    if len(longer_along) != 1:
         return None
-    ((axis, way),) = found
-    return None if not way or (way < 0 and axis > 0) else (axis, int(way > 0))
+    (axis,) = longer_along
+    ways = {way for other, way in found if other == axis}
+    return (axis, int(1 in ways)) if len(ways) == 1 and not (axis and -1 in ways) else None
 
 
 def _is_in_loop(op: Operation) -> bool:
@@ -130,7 +133,10 @@ def _notices(op: Operation) -> bool:
     """Whether an op could tell in which order programs run."""
     if isinstance(op, MemoryOp):
         return isinstance(op, AtomicRmw | AtomicCas) or op.semantic != "weak" or op.is_volatile is not None
-    return op.has_trait(Observable) or any(isinstance(result.type, ProgramIdType) for result in op.results)
+    ends = isinstance(op, ReturnIfOp)  # for itself alone
+    return (op.has_trait(Observable) and not ends) or any(
+        isinstance(result.type, ProgramIdType) for result in op.results
+    )
 
 
 class _Told:
@@ -170,22 +176,19 @@ _SAME = (
 )
 """Ops whose result is the number that they have as operand."""
 _DIVISIONS = arith.DivSIOp | arith.DivUIOp | arith.CeilDivSIOp | arith.CeilDivUIOp | arith.FloorDivSIOp
-_LIMITS = arith.MinSIOp | arith.MaxSIOp | arith.MinUIOp | arith.MaxUIOp
+_LEAST = arith.MinSIOp | arith.MinUIOp
+_MOST = arith.MaxSIOp | arith.MaxUIOp
 
 
-def _times(slope: float | None, factor: float) -> float | None:
-    return None if slope is None else slope * factor
-
-
-def _sum(one: float | None, other: float | None) -> float | None:
-    """The slope of a sum; None where one of both is not known, or one goes up and the other down."""
-    return None if one is None or other is None or one * other < 0 else one + other
+def _sum(one: float | None, other: float | None, factor: float = 1) -> float | None:
+    """The slope of a number plus another one times a factor."""
+    return None if one is None or other is None else one + other * factor
 
 
 @dataclass(frozen=True)
 class _Slopes:
     """How much numbers grow from program to program along an axis of the grid; None where that is not known. Numbers
-    are taken not to wrap around, and divisions to be exact: results never depend on it."""
+    are taken not to wrap around, divisions to be exact and limits not to be reached: results never depend on it."""
 
     axis: int
     told: _Told
@@ -198,10 +201,19 @@ class _Slopes:
             return 1
         if isinstance(op, _SAME):
             return self.of(source_of(op))
-        if isinstance(op, arith.AddiOp | _LIMITS):
+        if isinstance(op, arith.AddiOp):
             return _sum(self.of(op.lhs), self.of(op.rhs))
         if isinstance(op, arith.SubiOp):
-            return _sum(self.of(op.lhs), _times(self.of(op.rhs), -1))
+            return _sum(self.of(op.lhs), self.of(op.rhs), -1)
+        if isinstance(op, _LEAST | _MOST):
+            return self._limit(op)
         if isinstance(op, arith.MuliOp | _DIVISIONS) and (factor := constant_of(op.rhs)):
-            return _times(self.of(op.lhs), factor if isinstance(op, arith.MuliOp) else 1 / factor)
+            return _sum(0, self.of(op.lhs), factor if isinstance(op, arith.MuliOp) else 1 / factor)
         return None
+
+    def _limit(self, op: _LEAST | _MOST) -> float | None:
+        """Where one of two numbers stays as it is, most programs have the other one."""
+        one, other = self.of(op.lhs), self.of(op.rhs)
+        if not one or not other:
+            return None if one is None or other is None else one or other
+        return min(one, other) if isinstance(op, _LEAST) else max(one, other)

@@ -166,6 +166,16 @@ NEXT = "%next = addi %{0}, %one : tile<i32>\n"
 CAUSAL = f"""{NEXT}    %rows = muli %next, %four : tile<i32>
     %most = divi %rows, %four signed rounding<positive_inf> : tile<i32>
     %end = mini %n, %most signed : tile<i32>"""
+WINDOW = """%before = subi %x, %wide : tile<i32>
+    %first = maxi %before, %zero signed : tile<i32>"""
+TWO_LOOPS = """%whole = muli %x, %four : tile<i32>
+    %rest = subi %rows, %whole : tile<i32>
+    %masked = divi %rest, %four signed rounding<positive_inf> : tile<i32>
+    %both = addi %end, %masked : tile<i32>"""
+EARLY = """%stop = cmpi less_than %n, %one, signed : tile<i32> -> tile<i1>
+    if %stop {
+      return
+    }"""
 TILES = "%last = muli %next, %four : tile<i32>"
 
 
@@ -182,6 +192,11 @@ TILES = "%last = muli %next, %four : tile<i32>"
             None,
         ),  # in the grid's order long ones are first
         ("%first = muli %x, %four : tile<i32>\n" + NEXT.format("x") + TILES, "%first to %last, step %one", None),
+        # A window: as many turns along x but at its ends. And what frontends make of two loops.
+        (f"{WINDOW}\n{CAUSAL.format('x')}", "%first to %end, step %one", None),
+        (f"{CAUSAL.format('x')}\n{TWO_LOOPS}", "%zero to %both, step %one", "0, 1"),
+        (f"{CAUSAL.format('x')}\n%last = muli %end, %y : tile<i32>", "%zero to %last, step %one", None),
+        (f"{CAUSAL.format('x')}\n{EARLY}", "%zero to %end, step %one", "0, 1"),
         ("", "%x to %n, step %wide", None),
         ("", "%x to %n, step %nx", None),
         ("%end = muli %x, %y : tile<i32>", "%zero to %end, step %one", None),
