@@ -7,8 +7,7 @@
     makers           a warpgroup, where a loop computes operands of tiles that it loads (`made_operands`)
     products         one thread issues the products of one loop after the other
 
-Loops whose steps have tiles of the same shapes share a ring: the tiles of the second one come in while the sums of the
-first one are read. Others have rings of their own. A loop over tiles may be around all of them.
+What they have in common with others is in `loops_in_turn`.
 
 Several products of a step are issued one behind the other, between one wait for the step's tiles and the commit that
 releases them; a tile that two products share is copied once, and waited for once. Each sum has storage and a pipeline
@@ -17,25 +16,20 @@ of its own, by which it is handed on behind the last step.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from functools import partial, reduce
-from operator import or_
+from collections.abc import Sequence
+from functools import partial
 
 from xdsl.dialects.builtin import IntegerAttr, TensorType, i1
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from libtile.dialects import arith
-from libtile.dialects.arith import DIVISIONS
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileas.attributes import MmaAtomAttr
 from libtile.dialects.nv_tileas.pipeline import (
-    AgentSwitchOp,
     ConsumerReadOp,
     ConsumerReleaseOp,
     ConsumerWaitOp,
-    CreateIteratorOp,
     CreatePipelineOp,
-    IncIterOp,
     PipelineYieldOp,
     ProducerAcquireOp,
     ProducerCommitOp,
@@ -48,48 +42,20 @@ from libtile.dialects.nv_tileas.tma import FenceProxyOp
 from libtile.dialects.nv_tileas.types import (
     MBARRIER,
     ConsumerTokenType,
-    PipelineIteratorType,
     PipelineType,
     ProducerTokenType,
 )
-from libtile.ir.places import walk
-from libtile.layouts.shared_access import PIECE_BYTES
-from libtile.lowering.tileas import nests, persistent, staging, tensor_products
-from libtile.lowering.tileas.cleanup import drop_unused, is_pure
-from libtile.lowering.tileas.cluster_pipelines import ALIGNMENT, make_pipelines
-from libtile.lowering.tileas.consumers import check_warps
+from libtile.lowering.tileas import nests, persistent, tensor_products
+from libtile.lowering.tileas.cluster_pipelines import ALIGNMENT
 from libtile.lowering.tileas.counted_loops import trips
-from libtile.lowering.tileas.fed_steps import FedProducts
-from libtile.lowering.tileas.feeds import MOST_RAW, Feed, Feeds
-from libtile.lowering.tileas.inserter import Inserter, array_of
+from libtile.lowering.tileas.inserter import Inserter
+from libtile.lowering.tileas.loops_in_turn import AgentBlock, Counts, LoopInTurn, LoopsInTurn, Places, Values, following
 from libtile.lowering.tileas.maker_layouts import MAKERS
-from libtile.lowering.tileas.nests import Needed
-from libtile.lowering.tileas.product_forms import by_loop
-from libtile.lowering.tileas.shared_memory import block_bytes, rings_bytes
 from libtile.lowering.tileas.tensor_products import AGENT_WARPS, Results, Steps
-from libtile.lowering.tileas.tma_operands import Unfit
-from libtile.support.records import dataclass
 from libtile.targets import Target
 
-Values = dict[SSAValue, SSAValue]
-Places = dict[SSAValue, SSAValue]
-"""Where an agent is in each of its pipelines."""
-Turn = Callable[[Inserter, int, Places, Values], None]
-"""What an agent does for the loop of a number, from places on, which it moves on; with values for some."""
 
-
-@dataclass(eq=False)
-class _Ring:
-    """The pipeline of the tiles of steps, of several loops, if these are alike, and how many stages it is to have."""
-
-    feed: Feed
-    fewest: int
-    most: int
-    shared: bool = True
-    """Whether loops alike share it."""
-
-
-class Phase(FedProducts):
+class Phase(LoopInTurn):
     """A loop of the kernel, whose sums lie in tensor memory."""
 
     brings = True
@@ -99,10 +65,6 @@ class Phase(FedProducts):
         self.pipes: list[SSAValue] = []
         """Of the tiles that are brought."""
         self.results: list[Results] = []
-        self.descriptors: list[SSAValue] = []
-        self.first_descriptor = 0
-        self.feed: Feed | None = None
-        """Of the tiles of steps."""
 
     def _instruction(self, product: DotOp) -> MmaAtomAttr:
         return tensor_products.instruction(product, self.gpu)
@@ -128,7 +90,7 @@ class Phase(FedProducts):
         )  # fmt: skip
         places.update(zip([*pipes, steps], behind))
         for pipe in self.pipes:
-            places[pipe] = _next(at, places[pipe])
+            places[pipe] = following(at, places[pipe])
 
     def _multiply(
         self, at: Inserter, results: Sequence[SSAValue], places: Places, count: SSAValue, brought: list[SSAValue]
@@ -166,171 +128,52 @@ class Phase(FedProducts):
             inside.add(PipelineYieldOp.make())
             write = ProducerWriteOp.make(token, places[pipe], results=[ready, []], regions=[Region(stage)])
             at.add(ProducerCommitOp.make(at.value(write)))
-            places[pipe] = _next(at, places[pipe])
+            places[pipe] = following(at, places[pipe])
         for number, result in zip(self.sums, self.results):
             result.read(at, count, loop.iter_args[number], loop.results[number], places[result.pipe])
-            places[result.pipe] = _next(at, places[result.pipe])
+            places[result.pipe] = following(at, places[result.pipe])
         persistent.hand_on(loop, {})
         loop.detach()
         loop.erase()
 
 
-def _next(at: Inserter, place: SSAValue) -> SSAValue:
-    return at.value(IncIterOp.make(place, results=[place.type]))
+class Phases(LoopsInTurn[Phase]):
+    """One kernel, and its loops with products, whose sums lie in tensor memory. Unfit where it stays as it is."""
 
+    def _phase(self, products: Sequence[DotOp]) -> Phase:
+        return Phase(self.function, self.gpu, products)
 
-class Phases:
-    """One kernel, and its loops with products. Unfit where it stays as it is."""
-
-    def __init__(self, function: FuncOp, gpu: Target, products: Sequence[DotOp], most: int):
-        spec = function.kernel_spec
-        assert spec is not None
-        self.function, self.gpu, self.spec = function, gpu, spec
-        check_warps(spec)
-        self.phases = [Phase(function, gpu, dots) for dots in by_loop(products)]
-        self.outer = self.phases[0].outer
-        if any(phase.loop.parent is not self.phases[0].loop.parent for phase in self.phases):
-            raise Unfit("the kernel's loops with products are not all in one loop over tiles")
-        self.results = tensor_products.results_at_a_time([p.shape(n) for p in self.phases for n in p.sums], spec)
+    def _check(self) -> None:
+        self.results = tensor_products.results_at_a_time([p.shape(n) for p in self.phases for n in p.sums], self.spec)
         for phase in self.phases:
             firsts = [phase.product_of(number).op for number in phase.sums]
             initial, wholes = ([v[n] for n in phase.sums] for v in (phase.loop.iter_args, phase.loop.results))
-            tensor_products.check_sums(firsts, initial, wholes, gpu, spec)
-        self.moved = [] if self.outer is not None else self._needed_by_all()
-        self._set_stages(most)
-
-    # -- what fits --------------------------------------------------------------------------------------------------
-
-    def _needed_by_all(self) -> list[Operation]:
-        """The ops between the loops that bounds of later ones, and addresses and views in them, come from."""
-        block, first = self.function.body.block, self.phases[0].loop
-        found: set[Operation] = set()
-        work = [v for phase in self.phases for v in phase.outside()]
-        while work:
-            op = work.pop().owner
-            if not isinstance(op, Operation) or op.parent is not block or op in found or op.is_before_in_block(first):
-                continue
-            if not is_pure(op) and not isinstance(op, DIVISIONS):
-                raise Unfit(f"its copies need what '{op.name}' gives")
-            found.add(op)
-            work += op.operands
-        return [op for op in block.ops if op in found]
-
-    def _set_stages(self, most: int) -> None:
-        """As many stages for each ring as there is room for beside what is brought, and as hints of the loads' latency
-        ask for."""
-        self.rings: list[_Ring] = []
-        self.ring_of: dict[Phase, _Ring] = {}
-        self.feeds_of: dict[Phase, Feeds] = {}
-        for phase in self.phases:
-            once = phase.turns == 1
-            wanted = 1 if once else phase.wanted(most)
-            ring = next((r for r in self.rings if r.shared and r.feed.types == tuple(phase.types)), None)
-            if phase.made:
-                ring = None
-            if ring is None:
-                ring = self._new_ring(phase, 1 if once else 2, wanted)
-            else:
-                ring.fewest, ring.most = max(ring.fewest, 1 if once else 2), min(ring.most + wanted, most)
-            self.ring_of[phase] = ring
-        brought = [PipelineType(1, [tile.type], 1, MBARRIER) for phase in self.phases for tile in phase.brought]
-        limit = block_bytes(self.gpu, self.spec) - rings_bytes(brought, ALIGNMENT)
-
-        free = [limit - n for n in self._kept()]
-        fewest = [ring.fewest for ring in self.rings]
-        if (bytes_ := self._taken(fewest)) > max(free):
-            raise Unfit(f"stages of {bytes_} bytes do not fit the {max(free)} bytes of shared memory that are free")
-        found = [self._grown(fewest, n) for n in free if bytes_ <= n]
-        enough = min(staging.ENOUGH_STAGES, max(map(min, found)))
-        for ring, stages in zip(self.rings, next(f for f in found if min(f) >= enough)):
-            ring.feed.stages = stages
-
-    def _new_ring(self, phase: Phase, fewest: int, wanted: int) -> _Ring:
-        """The ring of a loop's tiles, and the one of what makers read, if they make operands of it."""
-        feeds = self.feeds_of[phase] = Feeds.of(phase.held, phase.types)
-        ring = _Ring(feeds.read, fewest, wanted, shared=not phase.made)
-        self.rings.append(ring)
-        if feeds.raw is not None:
-            self.rings.append(_Ring(feeds.raw, 1, min(wanted, MOST_RAW), shared=False))
-        return ring
-
-    def _taken(self, stages: Sequence[int]) -> int:
-        """Bytes of so many stages of each ring."""
-        return rings_bytes((ring.feed.staged(n) for ring, n in zip(self.rings, stages)), ALIGNMENT)
-
-    def _grown(self, stages: Sequence[int], free: int) -> list[int]:
-        """So many stages of each ring, and more where these have few, up to what is free."""
-        found, growing = list(stages), set(range(len(stages)))
-        while growing:
-            least = min(growing, key=lambda n: (found[n], n))
-            more = [n + (place == least) for place, n in enumerate(found)]
-            if more[least] > self.rings[least].most or self._taken(more) > free:
-                growing.remove(least)
-            else:
-                found = more
-        return found
-
-    def _kept(self) -> list[int]:
-        """Bytes of shared memory that pipelines may leave for what is behind or between the loops."""
-        if self.outer is None:
-            return [PIECE_BYTES]
-        loops = [op for phase in self.phases for op in walk(phase.loop)]
-        rows = self.phases[0].products[0].atom.instruction.m
-        block = self.phases[0].loop.parent
-        assert block is not None
-        return staging.kept_beside(self.function, block, loops, rows)
+            tensor_products.check_sums(firsts, initial, wholes, self.gpu, self.spec)
 
     # -- the new code -----------------------------------------------------------------------------------------------
 
-    def make(self) -> None:
-        outer, block = self.outer, self.function.body.block
-        start: Operation = self.phases[0].loop if outer is None else outer
-        for op in self.moved:
-            op.detach()
-            block.insert_op_before(op, start)
-        at = Inserter(block, start, start.location)
-        self._make_pipelines(at)
-        counts = [None if outer is not None else trips(at, phase.loop) for phase in self.phases]
-        producer, issuer, consumer = (Inserter(Block(), None, start.location) for _ in range(3))
-        agents = [(consumer, self.spec.num_warps, 0)]
+    def _others(self, start: Operation, counts: Counts) -> list[AgentBlock]:
+        issuer, outer, agents = Inserter(Block(), None, start.location), self.outer, list[AgentBlock]()
         if any(phase.operands for phase in self.phases):
-            self._agent(producer, self._filled(), [p.tiles for p in self.phases], self._copy)
-            agents.append((producer, AGENT_WARPS, 1))
+            agents.append((self._copying(start), AGENT_WARPS, 1))
         bounds = [] if outer is None else [nests.needed(outer, p.loop, (), ()) for p in self.phases]
-        self._agent(issuer, [*self._filled(), *self._handed()], bounds, partial(self._multiply, counts))
+        self._agent(issuer, [*self._filled(), *self._consumed()], bounds, partial(self._multiply, counts))
         agents.append((issuer, AGENT_WARPS, 1))
         if any(phase.made for phase in self.phases):
             makers = Inserter(Block(), None, start.location)
             self._agent(makers, self._filled(), [p.given_tiles for p in self.phases], self._make)
             agents.append((makers, MAKERS, 0))
-        self._consume(consumer, start, counts)
-        switch = AgentSwitchOp.make(
-            regions=[Region(at.block) for at, _, _ in agents],
-            agent_warps=array_of(*(warps for _, warps, _ in agents)),
-            agent_elected=array_of(*(elected for _, _, elected in agents)),
-        )
-        if outer is not None:
-            outer.detach()
-            outer.erase()
-        end = Inserter(block, block.last_op, at.location)  # in front of the return, which alone is left
-        end.add(switch)
+        return agents
+
+    def _end(self, at: Inserter) -> None:
         for phase in self.phases:
             for result in phase.results:
-                end.add(DeallocTensorOp.make(result.storage))
-        drop_unused(block)
+                at.add(DeallocTensorOp.make(result.storage))
 
     def _make_pipelines(self, at: Inserter) -> None:
-        """Descriptors, rings, storage of the sums, and pipelines of these and of what is brought."""
-        number = 0
+        """Storage of the sums, and pipelines of these and of what is brought, as well."""
+        super()._make_pipelines(at)
         for phase in self.phases:
-            phase.first_descriptor = number
-            phase.descriptors = [o.descriptor(at, number + n) for n, o in enumerate(phase.operands)]
-            number += len(phase.operands)
-        made = make_pipelines(at, [(ring.feed.type, 1) for ring in self.rings])
-        for ring, pipe in zip(self.rings, made):
-            ring.feed.pipe = pipe
-        for phase in self.phases:
-            phase.feed = self.ring_of[phase].feed
             for tile in phase.brought:
                 type_ = PipelineType(1, [tile.type], 1, MBARRIER)
                 phase.pipes.append(at.value(CreatePipelineOp.make(results=[type_], alignment=ALIGNMENT)))
@@ -339,79 +182,10 @@ class Phases:
                 assert isinstance(sum_, TensorType)
                 phase.results.append(Results.make(at, sum_, 1 if self.outer is None else self.results))
 
-    def _filled(self) -> list[SSAValue]:
-        """The rings."""
-        return [ring.feed.pipe for ring in self.rings if ring.feed.pipe is not None]
-
-    def _handed(self) -> list[SSAValue]:
-        """The pipelines between the kernel's warps and the thread that issues products."""
+    def _consumed(self) -> list[SSAValue]:
+        """Those between the kernel's warps and the thread that issues products."""
         return [p for phase in self.phases for p in (*(r.pipe for r in phase.results), *phase.pipes)]
 
-    def _agent(self, at: Inserter, pipes: Sequence[SSAValue], wanted: Iterable[Needed], turn: Turn) -> None:
-        """An agent that does its part for one loop after the other, in each iteration of a loop over tiles, if there is
-        one; of that it needs what some ops give."""
-
-        def turns(at: Inserter, given: Sequence[SSAValue], values: Values) -> list[SSAValue]:
-            places = dict(zip(pipes, given))
-            for number in range(len(self.phases)):
-                turn(at, number, places, values)
-            return [places[pipe] for pipe in pipes]
-
-        starts = [_start(at, pipe) for pipe in pipes]
-        if self.outer is None:
-            turns(at, starts, {})
-        else:
-            together = reduce(or_, wanted, Needed())
-            nests.repeat(at, self.outer, self.phases[0].loop, together, starts, turns)
-        at.add(PipelineYieldOp.make())
-
-    def _copy(self, at: Inserter, number: int, places: Places, values: Values) -> None:
-        phase = self.phases[number]
-        feeds = self.feeds_of.get(phase)
-        filled = [self.ring_of[phase].feed] if feeds is None else feeds.filled
-        pipes = [feed.pipe for feed in filled if feed.pipe is not None]
-        behind = phase.copies(
-            at, filled, phase.descriptors, [places[pipe] for pipe in pipes], values, phase.first_descriptor
-        )
-        places.update(zip(pipes, behind))
-
-    def _make(self, at: Inserter, number: int, places: Places, values: Values) -> None:
-        phase = self.phases[number]
-        if not phase.made:
-            return
-        feeds = self.feeds_of[phase]
-        pipes = [feed.pipe for feed in feeds.of_makers if feed.pipe is not None]
-        places.update(zip(pipes, phase.makes(at, feeds, [places[pipe] for pipe in pipes], values)))
-
-    def _multiply(
-        self, counts: Sequence[SSAValue | None], at: Inserter, number: int, places: Places, values: Values
-    ) -> None:
+    def _multiply(self, counts: Counts, at: Inserter, number: int, places: Places, values: Values) -> None:
         phase, count = self.phases[number], counts[number]
         phase.multiply(at, places, trips(at, phase.loop, values) if count is None else count)
-
-    def _consume(self, at: Inserter, start: Operation, counts: Sequence[SSAValue | None]) -> None:
-        """The kernel's warps: the program from the first loop, or the one over tiles, on."""
-        pipes = self._handed()
-        starts = [_start(at, pipe) for pipe in pipes]
-
-        def of_all(given: Sequence[SSAValue]) -> list[SSAValue]:
-            places = dict(zip(pipes, given))
-            for phase, count in zip(self.phases, counts):
-                assert phase.loop.parent is not None
-                here = Inserter(phase.loop.parent, phase.loop, phase.loop.location)
-                phase.consume(here, places, trips(here, phase.loop) if count is None else count)
-            return [places[pipe] for pipe in pipes]
-
-        if self.outer is not None:
-            nests.carry(at, self.outer, self.phases[0].loop, starts, of_all)
-            persistent.move_behind(start, at.block)
-            return
-        begin = start.next_op
-        start.detach()
-        at.block.add_op(start)
-        persistent.move_on(begin, at.block, start.location)
-        of_all(starts)
-
-
-def _start(at: Inserter, pipe: SSAValue) -> SSAValue:
-    return at.value(CreateIteratorOp.make(pipe, results=[PipelineIteratorType(pipe.type)]))
