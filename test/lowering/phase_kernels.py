@@ -72,6 +72,23 @@ def sums(a, b, c, d, e, tm: Constant, tn: Constant, tk: Constant):
 
 
 @ct.kernel
+def gates(a, b, c, d, e, tm: Constant, tn: Constant, tk: Constant):
+    """e = tanh(a b + c d) + a b^ + c d^, with b and b^, d and d^ side by side: two loops with two sums each."""
+    row, column = ct.bid(0), ct.bid(1)
+    total, other = ct.zeros((tm, tn), ct.float32), ct.zeros((tm, tn), ct.float32)
+    half = ct.num_tiles(e, 1, (tm, tn))
+    for k in range(ct.num_tiles(a, 1, (tm, tk))):
+        left = ct.load(a, (row, k), (tm, tk), padding_mode=ct.PaddingMode.ZERO)
+        total = ct.mma(left, ct.load(b, (k, column), (tk, tn), padding_mode=ct.PaddingMode.ZERO), total)
+        other = ct.mma(left, ct.load(b, (k, column + half), (tk, tn), padding_mode=ct.PaddingMode.ZERO), other)
+    for k in range(ct.num_tiles(c, 1, (tm, tk))):
+        left = ct.load(c, (row, k), (tm, tk), padding_mode=ct.PaddingMode.ZERO)
+        total = ct.mma(left, ct.load(d, (k, column), (tk, tn), padding_mode=ct.PaddingMode.ZERO), total)
+        other = ct.mma(left, ct.load(d, (k, column + half), (tk, tn), padding_mode=ct.PaddingMode.ZERO), other)
+    ct.store(e, (row, column), ct.tanh(total) + other)
+
+
+@ct.kernel
 def scores(a, b, c, e, tm: Constant, tn: Constant, tk: Constant):
     """e = softmax(a b^T) c of one block of keys, for several tiles a block."""
     for row in range(ct.bid(0), ct.num_tiles(a, 0, (tm, tk)), ct.num_blocks(0)):
@@ -102,6 +119,11 @@ def _sums(a: np.ndarray, b: np.ndarray, c: np.ndarray, d: np.ndarray) -> np.ndar
     return a @ b + c @ d
 
 
+def _gates(a: np.ndarray, b: np.ndarray, c: np.ndarray, d: np.ndarray) -> np.ndarray:
+    both, n = _sums(a, b, c, d), b.shape[1] // 2
+    return np.tanh(both[:, :80]) + both[:, n:][:, :80]
+
+
 def _scores(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
     a, b, c = _exactly(a, b, c)
     x = np.exp((s := a @ b.T) - s.max(axis=1, keepdims=True))
@@ -114,6 +136,7 @@ KERNELS: dict[str, tuple[Any, Reference, Callable[[int, int, int, int], Shapes]]
     "adapter": (adapter, _adapter, lambda m, n, k, _: ((m, k), (k, n), (k, 16), (16, n), (m, n))),
     "low_rank": (low_rank, _adapter, lambda m, n, k, _: ((m, k), (k, n), (k, 16), (16, n), (m, n))),
     "sums": (sums, _sums, lambda m, n, k, more: ((m, k), (k, n), (m, more), (more, n), (m, n))),
+    "gates": (gates, _gates, lambda m, n, k, more: ((m, k), (k, 256), (m, more), (more, 256), (m, n))),
     "scores": (scores, _scores, lambda m, n, k, _: ((m, k), (n, k), (n, k), (m, k))),
 }
 """By name: the function, what it computes, and the shapes of its arrays for m, n, k, and a second k."""

@@ -11,7 +11,7 @@ from libtile.backend.ptxas import assemble
 from libtile.runtime.tensor_maps import tensor_map
 from libtile.simulator import EncodedTensorMap, SimulationFault, run_ptx
 
-SM_100, SM_120 = "sm_100", "sm_120"
+SM_90, SM_100, SM_120 = "sm_90", "sm_100", "sm_120"
 CASES = [
     ("layers", (128, 64, 64), (136, 64, 64), 1, 0),  # no loop, and a left operand that is computed
     ("adapter", (128, 64, 64), (136, 80, 208), 2, 0),  # two loops with tiles of other shapes, and a product behind them
@@ -40,6 +40,40 @@ def test_loops_one_after_the_other_are_fed_where_products_read_registers(name, t
     run(name, tile, size, SM_120, order=order, blocks=blocks)
 
 
+IN_LOOPS = [
+    ("adapter", (128, 64, 64), (136, 80, 208), 2, 0),
+    ("sums", (128, 128, 64), (136, 200, 144, 208), 3, 0),
+    ("sums", (64, 64, 64), (72, 80, 144, 80), 3, 0),  # no rows for a second warpgroup
+    ("gates", (64, 64, 64), (72, 80, 144, 208), 1, 0),  # two sums of each loop, of four warps for eight
+]
+
+
+@pytest.mark.parametrize(("name", "tile", "size", "order", "blocks"), IN_LOOPS)
+def test_loops_one_after_the_other_are_multiplied_by_warpgroups(name, tile, size, order, blocks):
+    """On sm_90, whose warps wait for the tiles of one loop after the other; the product behind them reads registers."""
+    code = libtile.compile(bytecode(name, tile, SM_90), gpu_name=SM_90, emit="tileas").tileas
+    products = 4 if name == "gates" else 2
+    # The first step of a loop is taken apart from the others.
+    assert code.count("async.dot ") == 2 * products and code.count("nv_tileas.dot ") == (name == "adapter")
+    assert "tiled_tma_load" in code and "agent_elected = [0, 1]" in code
+    run(name, tile, size, SM_90, order=order, blocks=blocks)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize(("name", "tile", "size", "order", "blocks"), IN_LOOPS)
+def test_loops_of_warpgroups_in_every_schedule(name, tile, size, order, blocks, seed):
+    run(name, tile, size, SM_90, order=seed, blocks=blocks)
+
+
+def test_loops_of_warpgroups_share_a_ring_or_have_their_own():
+    texts = {
+        name: libtile.compile(bytecode(name, (128, 64, 64), SM_90), gpu_name=SM_90, emit="tileas").tileas
+        for name in ("sums", "adapter")
+    }
+    assert {name: text.count("create_pipeline") for name, text in texts.items()} == {"sums": 1, "adapter": 2}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("gpu_name", [SM_100, SM_120])
 @pytest.mark.parametrize("seed", range(20))
@@ -50,8 +84,9 @@ def test_loops_in_every_schedule(name, tile, size, order, blocks, seed, gpu_name
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["adapter", "sums"])
-def test_a_loop_of_no_step_adds_nothing(name):
-    run(name, (128, 64, 64), (128, 64, 0, 64), SM_100)
+@pytest.mark.parametrize("gpu_name", [SM_90, SM_100])
+def test_a_loop_of_no_step_adds_nothing(name, gpu_name):
+    run(name, (128, 64, 64), (128, 64, 0, 64), gpu_name)
 
 
 def test_loops_with_tiles_of_the_same_shapes_share_a_ring():

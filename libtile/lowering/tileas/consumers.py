@@ -5,13 +5,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import SSAValue
+
 from libtile.atoms import wgmma
 from libtile.dialects.nv_tileaa.attributes import KernelSpecAttr
 from libtile.dialects.nv_tileas.attributes import TCGEN05, MmaAtomAttr
 from libtile.dialects.nv_tileas.products import DotOp, ScaledDotOp
 from libtile.ir.tile_form import shape_of
-from libtile.layouts import LinearLayout
+from libtile.layouts import REGISTER, LinearLayout
 from libtile.lowering.tileas.tma_operands import Unfit
+from libtile.lowering.to_tileas.accesses import element_bytes
 from libtile.lowering.to_tileas.types import layout_of
 from libtile.targets import MMA_SYNC, Target
 
@@ -92,3 +96,10 @@ def check_lies(
         raise Unfit(str(problem)) from None
     if layout_of(product.c) != wanted:
         raise Unfit(f"its accumulator does not lie {how}")
+
+
+def tile_registers(value: SSAValue) -> int:
+    """32-bit registers of a thread that a tile takes; 0 for what is none."""
+    if not isinstance(value.type, TensorType) or not value.type.get_shape():
+        return 0
+    return layout_of(value).in_size(REGISTER) * element_bytes(value.type.element_type) // 4

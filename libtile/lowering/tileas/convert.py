@@ -257,9 +257,24 @@ def _for_agents(products: Sequence[DotOp | ScaledDotOp], gpu: Target, warps: int
     if len(products) == 1:
         fits = any(n % wgmma.ROWS == 0 for n in shape_of(products[0].result.type)[-2:])
         return _by_warpgroups if fits else None
-    if any(shape_of(op.result.type)[-2] % wgmma.ROWS for op in products):
+    heights = [shape_of(op.result.type)[-2] for op in products]
+    if any(n % wgmma.ROWS for n in heights):
         return None
-    return partial(convert_function, whole_rows=True)
+    return (
+        _by_one_group
+        if min(heights) < warps // wgmma.GROUP_WARPS * wgmma.ROWS
+        else partial(convert_function, whole_rows=True)
+    )
+
+
+def _by_one_group(function: FuncOp) -> FuncOp:
+    """Layouts for products of one warpgroup, some of which have no rows for a second one."""
+    copy, spec = function.clone(), function.kernel_spec
+    assert spec is not None
+    copy.properties["kernel_spec"] = KernelSpecAttr(
+        spec.entry, wgmma.GROUP_WARPS, spec.num_ctas, spec.occupancy, spec.target
+    )
+    return convert_function(copy, whole_rows=True)
 
 
 def _by_warpgroups(function: FuncOp) -> FuncOp:

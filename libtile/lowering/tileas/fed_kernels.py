@@ -16,7 +16,7 @@ from functools import reduce
 from math import prod
 from operator import or_
 
-from xdsl.dialects.builtin import TensorType, UnitAttr
+from xdsl.dialects.builtin import UnitAttr
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from libtile.codegen.memory import MAX_ACCESS_BYTES
@@ -30,12 +30,11 @@ from libtile.dialects.nv_tileas.pipeline import AgentSwitchOp, CreatePipelineOp,
 from libtile.dialects.nv_tileas.products import ScaledDotOp
 from libtile.ir.places import walk
 from libtile.ir.tile_form import element_of, shape_of
-from libtile.layouts import REGISTER
 from libtile.layouts.shared_access import PIECE_BYTES
 from libtile.lowering.tileas import nests, staging
 from libtile.lowering.tileas.ahead import loads_a_number
 from libtile.lowering.tileas.cleanup import drop_unused, is_pure
-from libtile.lowering.tileas.consumers import PRODUCER_WARPS, REGISTER_STEP, consumer_registers
+from libtile.lowering.tileas.consumers import PRODUCER_WARPS, REGISTER_STEP, consumer_registers, tile_registers
 from libtile.lowering.tileas.fed_loops import PRODUCTS, FedLoop, Places, Stages, Values, conversions, ends, name
 from libtile.lowering.tileas.free_stages import DRAINED
 from libtile.lowering.tileas.inserter import Inserter, array_of
@@ -51,7 +50,6 @@ from libtile.lowering.tileas.schedule import (
 from libtile.lowering.tileas.shared_memory import Exchanges, block_bytes, rings_bytes
 from libtile.lowering.tileas.tma_operands import TmaOperand, Unfit
 from libtile.lowering.to_tileas.accesses import element_bytes
-from libtile.lowering.to_tileas.types import layout_of
 from libtile.targets import Target
 from libtile.targets.tensor_map import MAX_BOX
 
@@ -217,7 +215,7 @@ class FedKernel:
                 held.update(dict.fromkeys(v for v in (op.a, op.b) if self._is_before(v)))
                 if not any(use.operation is loop.body.last_op for use in op.result.uses):  # else it is carried
                     held[op.result] = None
-        return sum(map(_registers, held))
+        return sum(map(tile_registers, held))
 
     def _registers(self, loop: FedLoop) -> int:
         """Of a thread, about, in an iteration: for what the loop carries, for what it takes from before it, for the
@@ -229,7 +227,7 @@ class FedKernel:
                 held[op.result] = None
             if isinstance(op, ScaledDotOp):  # which reads its operands as a whole
                 held.update(dict.fromkeys(op.operands))
-        return OTHER_REGISTERS + sum(_registers(v) for v in held)
+        return OTHER_REGISTERS + sum(map(tile_registers, held))
 
     def _is_before(self, value: SSAValue) -> bool:
         blocks = [self.function.body.block, *([] if self.outer is None else [self.outer.body.block])]
@@ -425,10 +423,3 @@ def _behind(op: Operation) -> Iterator[Operation]:
     while later is not None:
         yield later
         later = later.next_op
-
-
-def _registers(value: SSAValue) -> int:
-    """32-bit registers of a thread that a tile takes."""
-    if not isinstance(value.type, TensorType) or not value.type.get_shape():
-        return 0
-    return layout_of(value).in_size(REGISTER) * element_bytes(value.type.element_type) // 4

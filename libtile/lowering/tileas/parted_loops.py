@@ -25,6 +25,7 @@ from libtile.lowering.tileas.tensor_phases import Phases
 from libtile.lowering.tileas.tensor_step_chains import TensorStepChain
 from libtile.lowering.tileas.tensor_steps import TensorSteps
 from libtile.lowering.tileas.tma_operands import Unfit
+from libtile.lowering.tileas.warp_phases import WarpPhases
 from libtile.lowering.tileas.warp_sums import WarpSums
 from libtile.lowering.tileas.wgmma_step_chains import WgmmaStepChain
 from libtile.targets import Target
@@ -64,7 +65,10 @@ def is_fit(function: FuncOp, gpu: Target, most: int) -> bool:
 def _plans(
     function: FuncOp, gpu: Target, most: int, in_parts: bool = True
 ) -> Iterator[
-    tuple[DotOp | ScaledDotOp, ProductLoop | Chain | StepChain | Phases | TensorSteps | WarpSums | FedKernel | Unfit]
+    tuple[
+        DotOp | ScaledDotOp,
+        ProductLoop | Chain | StepChain | Phases | WarpPhases | TensorSteps | WarpSums | FedKernel | Unfit,
+    ]
 ]:
     """For each product of a kernel how its loop is parted, or why it is not."""
     kinds = (DotOp, ScaledDotOp) if gpu.has("tcgen05") else (DotOp,)
@@ -119,7 +123,7 @@ def _fed_loop(function: FuncOp, gpu: Target, most: int) -> FedKernel | Unfit:
 
 def _several(
     function: FuncOp, gpu: Target, products: list[DotOp], most: int
-) -> Chain | StepChain | Phases | TensorSteps | WarpSums | Unfit:
+) -> Chain | StepChain | Phases | WarpPhases | TensorSteps | WarpSums | Unfit:
     """How loops with several products are parted, or why they are not."""
     if not gpu.has("tcgen05") and are_fed(products):
         try:
@@ -127,9 +131,11 @@ def _several(
         except Unfit:
             pass  # a chain waits for each product, and may have what these sums have not
     try:
+        loops = by_loop(products)
+        if not gpu.has("tcgen05") and len(loops) > 1 and all(map(are_fed, loops)):
+            return WarpPhases(function, gpu, products, most)
         if not gpu.has("tcgen05"):
             return _chain(function, gpu, products, most)
-        loops = by_loop(products)
         if len(loops) == 1 and not are_fed(products):
             return _tensor_chain(function, gpu, products, most)
         if not all(map(are_fed, loops)):

@@ -5,6 +5,7 @@ those of the next one before these have ended. A tile that products share is cop
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from xdsl.ir import SSAValue
 
@@ -40,11 +41,8 @@ class WarpSums(FedProducts):
         self.warps = spec.num_warps
         check_warps(spec)
         super().__init__(function, gpu, products)
-        if len(self.products) >= MAX_GROUPS:
-            raise Unfit(f"a step has {len(self.products)} products, and fewer than {MAX_GROUPS} are told apart")
-        for product in self.products:
-            check_accumulator(product.op, self.warps)
-        self.registers = OTHER_REGISTERS + sum(map(self._words, self.sums))
+        check_sums(self, self.warps)
+        self.registers = OTHER_REGISTERS + sum(sum_registers(self, n, self.warps) for n in self.sums)
         limit = consumer_registers(spec, gpu, BUDGETS.get(self.warps))
         if self.registers > limit:
             raise Unfit(f"a thread has {limit} registers, and the loop's sums take {self.registers}")
@@ -55,13 +53,6 @@ class WarpSums(FedProducts):
     def _instruction(self, product: DotOp) -> MmaAtomAttr:
         return instruction(product, self.gpu)
 
-    def _words(self, number: int) -> int:
-        """Registers of a thread for a sum."""
-        rows, columns = self.shape(number)
-        atom = self.product_of(number).atom.instruction
-        each = wgmma.accumulator_registers(atom) * columns // atom.n
-        return each * rows // (self.warps * wgmma.WARP_ROWS)
-
     def make(self) -> None:
         loop, outer, block = self.loop, self.outer, self.function.body.block
         at = Inserter(block, loop if outer is None else outer, loop.location)
@@ -71,23 +62,41 @@ class WarpSums(FedProducts):
             feed.pipe = pipe
         count = trips(at, loop) if outer is None else None
         steps = WarpSteps(loop, self.sums, self.feeds, len(self.products))
+        issued = partial(issue, self)
         agents = parted(
-            self, steps, lambda at, count, start: steps.overlapped(at, count, self._issue, start), count, descriptors,
-        )  # fmt: skip
+            self, steps, lambda at, count, start: steps.overlapped(at, count, issued, start), count, descriptors
+        )
         end_agents(at, agents_of_warps(agents, self.feeds, self.warps, self.registers), kinds)
         done = loop if outer is None else outer
         done.detach()
         done.erase()
         drop_unused(block)
 
-    def _issue(self, at: Inserter, tiles: Sequence[SSAValue], sums: Sequence[SSAValue]) -> list[SSAValue]:
-        """The products of a step, in order."""
-        found = dict(zip(self.sums, sums))
-        for product in self.products:
-            op, before = product.op, found[product.sum]
-            made = AsyncDotOp.make(
-                tiles[product.a], tiles[product.b], before, results=[before.type], atom=product.atom,
-                signedness_a=op.signedness_a, signedness_b=op.signedness_b, fast_acc=op.fast_acc is not None,
-            )  # fmt: skip
-            found[product.sum] = at.value(made, op.location)
-        return [found[number] for number in self.sums]
+
+def check_sums(fed: FedProducts, warps: int) -> None:
+    """Unfit where so many warps do not issue the products of a loop: for their number, or for where sums lie."""
+    if len(fed.products) >= MAX_GROUPS:
+        raise Unfit(f"a step has {len(fed.products)} products, and fewer than {MAX_GROUPS} are told apart")
+    for product in fed.products:
+        check_accumulator(product.op, warps)
+
+
+def sum_registers(fed: FedProducts, number: int, warps: int) -> int:
+    """Registers of a thread of so many warps for a sum."""
+    rows, columns = fed.shape(number)
+    atom = fed.product_of(number).atom.instruction
+    each = wgmma.accumulator_registers(atom) * columns // atom.n
+    return each * rows // (warps * wgmma.WARP_ROWS)
+
+
+def issue(fed: FedProducts, at: Inserter, tiles: Sequence[SSAValue], sums: Sequence[SSAValue]) -> list[SSAValue]:
+    """The products of a step, in order."""
+    found = dict(zip(fed.sums, sums))
+    for product in fed.products:
+        op, before = product.op, found[product.sum]
+        made = AsyncDotOp.make(
+            tiles[product.a], tiles[product.b], before, results=[before.type], atom=product.atom,
+            signedness_a=op.signedness_a, signedness_b=op.signedness_b, fast_acc=op.fast_acc is not None,
+        )  # fmt: skip
+        found[product.sum] = at.value(made, op.location)
+    return [found[number] for number in fed.sums]
