@@ -104,6 +104,35 @@ def nibbles(a, b, s, e, tm: Constant, tn: Constant, tk: Constant):
 
 
 @ct.kernel
+def interleaved(a, b, s, e, tm: Constant, tn: Constant, tk: Constant):
+    """e = (a b) s, where a byte of b holds two numbers of 4 bits for rows beside each other: one product a step."""
+    row, column = ct.bid(0), ct.bid(1)
+    total = ct.zeros((tm, tn), ct.float32)
+    for k in range(ct.num_tiles(a, 1, (tm, tk))):
+        both = ct.load(b, (k, column), (tk // 2, tn), padding_mode=ZERO)
+        low = (ct.astype(both & 15, ct.float16) - 8).reshape((tk // 2, 1, tn))
+        high = (ct.astype(both >> 4, ct.float16) - 8).reshape((tk // 2, 1, tn))
+        right = ct.cat((low, high), 1).reshape((tk, tn))
+        total = ct.mma(ct.load(a, (row, k), (tm, tk), padding_mode=ZERO), right, total)
+    ct.store(e, (row, column), total * ct.load(s, (0, column), (1, tn), padding_mode=ZERO))
+
+
+@ct.kernel
+def joined(a, b, c, e, tm: Constant, tn: Constant, tk: Constant):
+    """e = a (b over c), where each step has as many rows of either, one tile after the other."""
+    tiles = ct.num_tiles(e, 1, (tm, tn))
+    for tile in range(ct.bid(0), ct.num_tiles(e, 0, (tm, tn)) * tiles, ct.num_blocks(0)):
+        row, column = tile // tiles, tile % tiles
+        total = ct.zeros((tm, tn), ct.float32)
+        for k in range(ct.num_tiles(a, 1, (tm, tk))):
+            first = ct.load(b, (k, column), (tk // 2, tn), padding_mode=ZERO).astype(ct.float16)
+            second = ct.load(c, (k, column), (tk // 2, tn), padding_mode=ZERO).astype(ct.float16)
+            left = ct.load(a, (row, k), (tm, tk), padding_mode=ZERO)
+            total = ct.mma(left, ct.cat((first, second), 0), total)
+        ct.store(e, (row, column), total)
+
+
+@ct.kernel
 def quantized(a, b, e, tm: Constant, tn: Constant, tk: Constant):
     """e = a b^T of 8-bit floats, to which the left operand is rounded on its way."""
     row, column = ct.bid(0), ct.bid(1)
@@ -183,6 +212,21 @@ def _nibbles(a: np.ndarray, b: np.ndarray, s: np.ndarray, tk: int) -> np.ndarray
     return a @ weights
 
 
+def _interleaved(a: np.ndarray, b: np.ndarray, s: np.ndarray) -> np.ndarray:
+    a, s = _exactly(a, s)
+    weights = np.stack([b & 15, b >> 4], 1).reshape(-1, b.shape[1])[: a.shape[1]].astype(np.float64) - 8
+    return a @ weights * s
+
+
+def _joined(a: np.ndarray, b: np.ndarray, c: np.ndarray, tk: int) -> np.ndarray:
+    a, b, c = _exactly(a, b, c)
+    weights, half = np.zeros((a.shape[1], b.shape[1])), tk // 2
+    for k in range(len(weights)):
+        source = b if k % tk < half else c
+        weights[k] = source[k // tk * half + k % half]
+    return a @ weights
+
+
 F16, F32 = np.float16, np.float32
 KERNELS = {
     "channels": Made(
@@ -218,6 +262,24 @@ KERNELS = {
         lambda r, m, n, k, _: [_small(r, (m, k), F16), _small(r, (n, k), E4M3)],
         lambda given, _: _transposed(*given),
     ),
+    "interleaved": Made(
+        interleaved,
+        lambda r, m, n, k, _: [
+            _small(r, (m, k), F16),
+            r.integers(0, 256, (k // 2, n)).astype(np.uint8),
+            _factors(r, (1, n)),
+        ],
+        lambda given, _: _interleaved(*given),
+    ),
+    "joined": Made(
+        joined,
+        lambda r, m, n, k, tk: [
+            _small(r, (m, k), F16),
+            *(_small(r, (-(-k // tk) * tk // 2, n), np.int8) for _ in range(2)),
+        ],
+        lambda given, tk: _joined(*given, tk),
+        persistent=True,
+    ),
     "nibbles": Made(
         nibbles,
         lambda r, m, n, k, tk: [
@@ -229,7 +291,14 @@ KERNELS = {
     ),
 }
 """By name."""
-TYPES = {F16: ct.float16, F32: ct.float32, np.int8: ct.int8, BF16: ct.bfloat16, E4M3: ct.float8_e4m3fn}
+TYPES = {
+    F16: ct.float16,
+    F32: ct.float32,
+    np.int8: ct.int8,
+    np.uint8: ct.uint8,
+    BF16: ct.bfloat16,
+    E4M3: ct.float8_e4m3fn,
+}
 
 
 def bytecode(name: str, tile: Sequence[int], gpu_name: str) -> bytes:

@@ -2,6 +2,8 @@
 """Operands that a loop computes of what it loads: warps beside the producer make them, and products read them from
 shared memory."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 from made_kernels import arguments, bytecode, run
@@ -12,6 +14,8 @@ from test_transposed_operands import run as transposed
 
 import libtile
 from kernels.broken_code import OneBlock
+from libtile.lowering.tileas.remade import reshaped_part
+from libtile.lowering.tileas.result_parts import Part
 
 TARGETS = ("sm_90", "sm_100")
 CASES = [
@@ -22,6 +26,8 @@ CASES = [
     ("lower", (64, 64, 64), (136, 72, 144), 5),
     ("nibbles", (64, 64, 32), (72, 80, 208), 6),
     ("quantized", (128, 64, 64), (136, 80, 208), 7),
+    ("interleaved", (64, 64, 64), (72, 80, 144), 8),
+    ("joined", (64, 64, 64), (72, 80, 144), 9),
 ]
 """Tiles, sizes that are no multiples of them, and an order of blocks."""
 
@@ -32,7 +38,10 @@ def tileas(name, tile, gpu_name):
 
 @pytest.mark.parametrize(
     ("name", "tile", "size", "order", "gpu_name"),
-    [pytest.param(*case, TARGETS[n % 2], marks=[] if n in (2, 3) else pytest.mark.slow) for n, case in enumerate(CASES)]
+    [
+        pytest.param(*case, TARGETS[n % 2], marks=[] if n in (2, 3, 7) else pytest.mark.slow)
+        for n, case in enumerate(CASES)
+    ]
     + [pytest.param(*case, TARGETS[1 - n % 2], marks=pytest.mark.slow) for n, case in enumerate(CASES)],
 )
 def test_operands_are_made_at_edges_and_with_a_tail(name, tile, size, order, gpu_name):
@@ -66,6 +75,8 @@ PARTS = [
     ("lower", (256, 128, 64), (264, 136, 144)),
     ("nibbles", (128, 256, 64), (136, 272, 208)),
     ("rounded", (256, 128, 64), (264, 136, 72)),
+    ("interleaved", (128, 256, 64), (136, 272, 208)),
+    ("joined", (128, 256, 64), (136, 272, 208)),
 ]
 
 
@@ -128,3 +139,21 @@ def test_code_of_made_operands(name, gpu_name, most):
     loops = [x for x in loops_of(made.cubin) if any("GMMA" in line or "UTCHMMA" in line for line in x)]
     assert min(map(len, loops)) <= most
     assert made.kernels[name].spills == 0 and "(C75" not in made.log
+
+
+@pytest.mark.parametrize(
+    ("shape", "other"), [((8, 4), (4, 2, 4)), ((4, 2, 4), (8, 4)), ((2, 8), (16,)), ((16,), (4, 4))]
+)
+def test_a_part_of_a_tile_is_a_box_of_its_other_shape_where_the_elements_are_one(shape, other):
+    numbers = np.arange(np.prod(shape)).reshape(shape)
+
+    def boxes(sizes):
+        given = [[(o, 1 << n) for n in range(s.bit_length()) for o in range(0, s, 1 << n)] for s in sizes]
+        return [Part(*map(tuple, zip(*each))) for each in product(*given)]
+
+    def held(of, part):
+        return {*of[tuple(slice(o, o + n) for o, n in zip(part.offsets, part.shape))].flat}
+
+    by_elements = {frozenset(held(numbers.reshape(other), box)): box for box in boxes(other)}
+    for part in boxes(shape):
+        assert reshaped_part(part, shape, other) == by_elements.get(frozenset(held(numbers, part)))

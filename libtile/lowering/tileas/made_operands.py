@@ -29,7 +29,7 @@ from libtile.dialects import scf
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileaa.pointers import BlockTileOp
-from libtile.dialects.nv_tileaa.shapes import BroadcastOp
+from libtile.dialects.nv_tileaa.shapes import BroadcastOp, CatOp
 from libtile.dialects.nv_tileaa.types import MemTokenType
 from libtile.dialects.nv_tileas.layout import LayoutAttr
 from libtile.dialects.nv_tileas.memory import LoadOp, TiledLoadOp
@@ -224,4 +224,4 @@ def _can_be_remade(op: Operation) -> bool:
     """Whether the layouts of what an op takes follow from that of its one result, and it does nothing else."""
     if len(op.results) != 1 or not is_pure(op):
         return False
-    return is_elementwise(op) or isinstance(op, (BroadcastOp, ConvertLayoutOp, *LEAVES, *Renaming))
+    return is_elementwise(op) or isinstance(op, (BroadcastOp, CatOp, ConvertLayoutOp, *LEAVES, *Renaming))

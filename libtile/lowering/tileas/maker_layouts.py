@@ -12,6 +12,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from libtile.atoms.cp_async import copy_width
 from libtile.atoms.shared_accesses import WORD_BYTES, accesses, reduced
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES
+from libtile.dialects.nv_tileaa.shapes import CatOp
 from libtile.dialects.nv_tileas.memory import LoadOp, TiledLoadOp
 from libtile.dialects.nv_tileas.types import BufferType
 from libtile.ir.tile_form import element_of
@@ -59,8 +60,9 @@ def best_way(
     that a loop's body computes and that may lie in shared memory as one of these types. None where there is none."""
     limit, leading = registers - OTHER_REGISTERS, _leading_to_loads(value)
     costs: list[tuple[int, int, BufferType, LinearLayout]] = []
+    joins = any(isinstance(tile.owner, CatOp) for tile in leading)
     for made in types:
-        for layout in _layouts(made.shape, VECTOR_BYTES):
+        for layout in _layouts(made.shape, VECTOR_BYTES, joins):
             cost = _cost(gpu, value, layout, made, buffers, leading)
             if cost is not None:
                 costs.append((cost, len(costs), made, layout))
@@ -193,9 +195,10 @@ def _loads(
 
 
 @lru_cache(maxsize=64)
-def _layouts(shape: tuple[int, int], most: int) -> tuple[LinearLayout, ...]:
+def _layouts(shape: tuple[int, int], most: int, joins: bool = False) -> tuple[LinearLayout, ...]:
     """Layouts of a matrix for makers, whose threads have up to `most` neighbours along one dimension: lanes go along
-    the other one first, or along this one, for so many bits; then warps, and what is left are further registers."""
+    the other one first, or along this one, for so many bits; then warps, and what is left are further registers. For
+    one that `joins` tiles, threads may have two neighbours along the other dimension as well, of one tile each."""
     found: dict[LinearLayout, None] = {}
     for dim in (1, 0):
         bits = [[1 << i for i in range(n.bit_length() - 1)] for n in shape]
@@ -205,7 +208,9 @@ def _layouts(shape: tuple[int, int], most: int) -> tuple[LinearLayout, ...]:
             along = [_along(dim, n) for n in bits[dim]]
             for first in range(6):
                 for last in (True, False):
-                    found.setdefault(_layout(shape, along[:own], along[own:], across, first, last))
+                    for more in (0, 1) if joins else (0,):
+                        mine, rest = [*along[:own], *across[:more]], across[more:]
+                        found.setdefault(_layout(shape, mine, along[own:], rest, first, last))
     return tuple(found)
 
 

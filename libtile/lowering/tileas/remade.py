@@ -21,13 +21,14 @@ from xdsl.dialects.builtin import DenseArrayBase, TensorType, i64
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from libtile.dialects.nv_tileaa.pointers import BlockTileOp
-from libtile.dialects.nv_tileaa.shapes import BroadcastOp, ExpandDimsOp, PermuteOp, ViewOp
+from libtile.dialects.nv_tileaa.shapes import BroadcastOp, CatOp, ExpandDimsOp, PermuteOp, ViewOp
 from libtile.dialects.nv_tileaa.types import TiledViewType
 from libtile.dialects.nv_tileas.layout import LayoutAttr
 from libtile.dialects.nv_tileas.memory import LoadOp, TiledLoadOp
 from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp, CopyOp
 from libtile.ir.tile_form import element_of, erase, shape_of
 from libtile.layouts import LinearLayout
+from libtile.layouts.parts import are_told_apart, part_bits, part_layout
 from libtile.lowering.tileas.inserter import Inserter
 from libtile.lowering.tileas.materialize import start_copy
 from libtile.lowering.tileas.result_parts import Part, mark_outside, narrow_view, properties_of_part, source_parts
@@ -73,6 +74,9 @@ def sources(op: Operation, layout: LinearLayout, part: Part) -> Iterator[Source]
     if isinstance(op, TiledLoadOp):
         yield from _numbers_of_rows(op, layout, part)
         return
+    if isinstance(op, CatOp):
+        yield from _joined(op, layout, part)
+        return
     parts: Sequence[Part | None] | None
     if part == whole(op.results[0]):
         parts = [whole(v) if tile_shape(v) else None for v in op.operands]
@@ -80,6 +84,9 @@ def sources(op: Operation, layout: LinearLayout, part: Part) -> Iterator[Source]
         parts = [part if tile_shape(v) else None for v in op.operands]
     else:
         parts = source_parts(op, part)
+    if parts is None and isinstance(op, ViewOp):
+        box = reshaped_part(part, shape_of(op.result.type), shape_of(op.source.type))
+        parts = None if box is None else [box]
     if parts is None:
         raise Unfit(f"'{op.name}' computes no part of its result")
     for operand, taken in zip(op.operands, parts):
@@ -89,6 +96,42 @@ def sources(op: Operation, layout: LinearLayout, part: Part) -> Iterator[Source]
         if wanted is None:
             raise Unfit(f"'{op.name}' has no layout of its source")
         yield operand, wanted, taken
+
+
+def _joined(op: CatOp, layout: LinearLayout, part: Part) -> Iterator[Source]:
+    """The tiles of a cat that a part of its result lies in, which registers tell apart where these are both."""
+    dim, size = op.dim.value.data, shape_of(op.lhs.type)[op.dim.value.data]
+    first = part.offsets[dim]
+    if part.shape[dim] <= size:
+        rest = tuple(n - size * (d == dim and first >= size) for d, n in enumerate(part.offsets))
+        yield (op.rhs if first >= size else op.lhs), layout, Part(rest, part.shape)
+        return
+    half = tuple(size if d == dim else n for d, n in enumerate(part.shape))
+    if not are_told_apart(layout, part_bits(layout, half)):
+        raise Unfit(f"registers do not tell apart what '{op.name}' joins")
+    for tile in (op.lhs, op.rhs):
+        yield tile, part_layout(layout, half), Part(part.offsets, half)
+
+
+def reshaped_part(part: Part, shape: Sequence[int], other: Sequence[int]) -> Part | None:
+    """The box of a tile of another shape that has the elements of a part of a tile of a shape, in the order of memory;
+    None where these are no box. Sizes are powers of two, and a part begins at a multiple of its own."""
+    # A part of a power of two is told by the highest bits of its index along each dimension.
+    known: list[int | None] = []
+    for offset, size, whole_ in zip(part.offsets, part.shape, shape):
+        free, bits = size.bit_length() - 1, whole_.bit_length() - 1
+        known += [offset >> n & 1 if n >= free else None for n in reversed(range(bits))]
+    offsets, sizes = [], []
+    for whole_ in other:
+        bits = whole_.bit_length() - 1
+        own, known = known[:bits], known[bits:]
+        told = [bit for bit in own if bit is not None]
+        if any(bit is None for bit in own[: len(told)]):
+            return None
+        free = bits - len(told)
+        offsets.append(sum(bit << n for n, bit in zip(reversed(range(free, bits)), told)))
+        sizes.append(1 << free)
+    return Part(tuple(offsets), tuple(sizes))
 
 
 def _numbers_of_rows(op: TiledLoadOp, layout: LinearLayout, part: Part) -> Iterator[Source]:
@@ -146,7 +189,10 @@ class Remade:
         if (buffer := self.buffers.get(op)) is not None:
             offsets = corner(part, whole(value))
             return at.value(CopyOp.make(buffer, results=[type_], offsets=offsets), op.location)
-        given = {source[0]: self.tile(*source) for source in sources(op, layout, part)}
+        taken = list(sources(op, layout, part))
+        given = {source[0]: self.tile(*source) for source in taken}
+        if isinstance(op, CatOp) and len(taken) == 1:
+            return given[taken[0][0]]
         operands = [given.get(v, self.values.get(v, v)) for v in op.operands]
         attributes, properties = dict(op.attributes), properties_of_part(op, part)
         if part != whole(value):
