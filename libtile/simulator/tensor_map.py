@@ -119,7 +119,7 @@ class DecodedMap:
     @classmethod
     def decode(cls, raw: bytes) -> DecodedMap:
         """TensorMapError when the bytes are no tensor map, or one that is not simulated."""
-        tiled = hardware.decode(raw)
+        tiled = hardware.decode_tiled(raw)
         bits = ELEMENTS[tiled.element].bits
         if tiled.interleave != "none":
             raise TensorMapError(f"tensor maps interleaved by {tiled.interleave} are not simulated")

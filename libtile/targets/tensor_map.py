@@ -10,18 +10,24 @@ them comes from two places, and each field of `FIELDS` says from which:
 - H: the reference assembler's host object fills the maps of a kernel from the arguments. What varied: address, sizes,
   strides, rank 1 to 5, element type, box, swizzle.
 
-The driver's own encoder (version 580, on an H100) agrees: of 655 random maps that it made, the fields of the first half
-are those of `encode`, but for `kind`, which is 0, and `large`, which is never set; hardware takes both. Its second half
-holds something of the box and the element type; it stays zero here, as the host object leaves it.
+- D: the driver's own encoder (version 580, on an H100) made 655 tiled and 1,215 im2col maps of random arguments.
 
-Not made or read here: im2col maps. Those of the driver have the kind 1, channels less 1 in the bits from 440 on (8),
-the corners from 448 on (lower ones, and upper ones from 464 on: 16, 8 or 5 bits each, by the rank), pixels less 1 from
-480 on (10).
+Those of D are these, with two differences: in a tiled map the driver's `kind` is 0, and `large` is never set; hardware
+takes both. Its second half holds something of the box and the swizzle; it stays zero here, as the host object leaves
+it. The driver also refuses what its documentation does not mention (rows of interleaved boxes that are no multiple of
+16 bytes, boxes from 256 KiB on), which is kept here, and takes swizzles of maps that are interleaved by 32 bytes which
+its documentation forbids: those are decoded, and not encoded.
 
-All sequences go from the innermost dimension outward, as in `cuTensorMapEncodeTiled`, whose limits are kept.
+Not made or read here: the maps of `cuTensorMapEncodeIm2colWide` (sm_100), as none has been seen.
+
+All sequences go from the innermost dimension outward, as in `cuTensorMapEncodeTiled` and `cuTensorMapEncodeIm2col`,
+whose limits are kept.
 """
 
 from __future__ import annotations
+
+import math
+from typing import Any
 
 from libtile.support.errors import LibtileError
 from libtile.support.records import dataclass
@@ -32,14 +38,20 @@ ALIGNMENT = 64
 """Of a tensor map in memory (CUDA driver API, `CUtensorMap`)."""
 MAX_RANK = 5
 MAX_BOX = 256
+MAX_PIXELS = 1024
+MAX_BOX_BYTES = (1 << 18) - 1
 MAX_ELEMENT_STRIDE = 8
 LARGE = 1 << 17
 """Bytes from which on a tensor is marked as large."""
-_TILED = 2
+_TILED, _IM2COL = 2, 1
+_TILED_BY_DRIVER = 0
+"""Kinds of maps."""
+CORNER_BITS = {3: 16, 4: 8, 5: 5}
+"""Bits of each number of an im2col map's corners, by rank."""
 
 
 class TensorMapError(LibtileError):
-    """Values that no tensor map holds, or bytes that are no tiled tensor map; the message says which and why."""
+    """Values that no tensor map holds, or bytes that are no tensor map; the message says which and why."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +70,13 @@ ELEMENTS = {
     "b4x16": Element(11, 4), "b4x16_p64": Element(12, 4), "b6x16_p32": Element(13, 6),
 }  # fmt: skip
 """By PTX's names (`.elemtype` of tensormap.replace). R for all; H for f16, bf16, f32, f64, u8, u16, s32 or u32, u64."""
+
+PACKED_ROW = 128
+PACKED_ROWS = {
+    "b4x16_p64": ("none", "128B", "128B atom 32B"),
+    "b6x16_p32": ("none", "128B", "128B atom 32B", "128B atom 64B"),
+}
+"""Elements that a copy to shared memory pads, always so many of a row, and the swizzles that they may have."""
 
 FLOATS = frozenset({"f16", "bf16", "f32", "f32.ftz", "f64", "tf32", "tf32.ftz"})
 """Those whose elements outside of the tensor may be filled with NaN."""
@@ -94,26 +113,37 @@ class Field:
         return ((number >> self.at & (1 << self.width) - 1) + self.bias) * self.unit
 
 
-FIELDS: dict[str, Field] = {
+_COMMON: dict[str, Field] = {
     "address": Field(4, 53, unit=16),  # R (all 64 bits), H (bits 4 to 56)
-    "kind": Field(64, 4),  # H: always 2
+    "kind": Field(64, 4),  # H: always 2; D: 0 of tiled maps, 1 of im2col maps
     "rank": Field(68, 3, bias=1),  # R, H
     "element": Field(71, 4),  # R, H
-    "interleave": Field(75, 2),  # R
+    "interleave": Field(75, 2),  # R, D
     "swizzle": Field(77, 2),  # R, H
-    "fill_nan": Field(79, 1),  # R
+    "fill_nan": Field(79, 1),  # R, D
     "tf32": Field(80, 1),  # R: set together with the element types f32 and f32.ftz
-    "l2_promotion": Field(81, 2),  # H: always 2, the driver's number of 128 bytes; the width by what is around it
+    "l2_promotion": Field(81, 2),  # D; H: always 2, the number of 128 bytes
     "atomicity": Field(83, 2),  # R (sm_100a)
     "large": Field(85, 1),  # H: the tensor spans 128 KiB and more; R: cleared with each new address
     "swizzle_96B": Field(86, 1),  # R (sm_103a)
     **{f"stride{i}": Field(96 + 32 * i, 32, unit=16) for i in range(4)},  # R, H: the low 36 bits
     **{f"stride_high{i}": Field(224 + 4 * i, 4, unit=1 << 36) for i in range(4)},  # R
     **{f"size{i}": Field(256 + 32 * i, 32, bias=1) for i in range(5)},  # R, H
-    **{f"element_stride{i}": Field(416 + 3 * i, 3, bias=1) for i in range(5)},  # R
-    **{f"box{i}": Field(440 + 8 * i, 8, bias=1) for i in range(5)},  # R, H
+    **{f"element_stride{i}": Field(416 + 3 * i, 3, bias=1) for i in range(5)},  # R, D
 }
-"""Of a map as one little-endian number. What is behind a map's rank holds zeros. No field lies across 64 bits."""
+FIELDS: dict[str, Field] = {
+    **_COMMON,
+    **{f"box{i}": Field(440 + 8 * i, 8, bias=1) for i in range(5)},  # R, H, D
+}
+"""Of a tiled map as one little-endian number. What is behind a map's rank holds zeros. No field lies across 64 bits."""
+IM2COL_FIELDS: dict[str, Field] = {
+    **_COMMON,
+    "channels": Field(440, 8, bias=1),  # D
+    "lower": Field(448, 16),  # D: a number for each of W, H and D, of `CORNER_BITS` bits, W in the lowest
+    "upper": Field(464, 16),  # D
+    "pixels": Field(480, 10, bias=1),  # D
+}
+"""Of an im2col map."""
 STRIDE_LOW = (1 << 36) - 1
 """The bits of a stride that its field `stride` holds; the others are in `stride_high`."""
 
@@ -149,48 +179,96 @@ class TiledMap:
         return row + sum((n - 1) * s for n, s in zip(self.sizes[1:], self.strides, strict=True))
 
 
-def encode(tiled: TiledMap) -> bytes:
+@dataclass(frozen=True)
+class Im2colMap:
+    """What an im2col tensor map says: `pixels` of `channels` elements each are taken from a batch of images.
+
+    Sizes are those of (C, W, N), (C, W, H, N) or (C, W, H, D, N). `lower` and `upper` are the corners of the box in
+    which the base of a filter lies, along W, H and D: distances from the first and from the last pixel of an image.
+    The rest is as in a `TiledMap`.
+    """
+
+    address: int
+    element: str
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    lower: tuple[int, ...]
+    upper: tuple[int, ...]
+    channels: int
+    pixels: int
+    element_strides: tuple[int, ...] = ()
+    swizzle: str = "none"
+    interleave: str = "none"
+    fill_nan: bool = False
+    l2_promotion: str = "128B"
+
+    @property
+    def steps(self) -> tuple[int, ...]:
+        """Element strides, which are ones where none are given."""
+        return self.element_strides or (1,) * len(self.sizes)
+
+
+def encode(tensor: TiledMap | Im2colMap) -> bytes:
     """The 128 bytes. TensorMapError for what the hardware does not take."""
-    _check(tiled)
-    values = {**shape_fields(tiled), "address": tiled.address, "large": int(tiled.extent >= LARGE)}
-    for i, stride in enumerate(tiled.strides):
+    if isinstance(tensor, TiledMap):
+        _check_tiled(tensor)
+        fields, values = FIELDS, {**shape_fields(tensor), "large": int(tensor.extent >= LARGE)}
+    else:
+        _check_im2col(tensor)
+        fields, values = IM2COL_FIELDS, _pixel_fields(tensor)
+    values["address"] = tensor.address
+    for i, stride in enumerate(tensor.strides):
         values[f"stride{i}"], values[f"stride_high{i}"] = stride & STRIDE_LOW, stride & ~STRIDE_LOW
-    values |= {f"size{i}": value for i, value in enumerate(tiled.sizes)}
+    values |= {f"size{i}": value for i, value in enumerate(tensor.sizes)}
     number = 0
     for name, value in values.items():
-        number |= FIELDS[name].put(value)
+        number |= fields[name].put(value)
     return number.to_bytes(SIZE, "little")
 
 
 def shape_fields(tiled: TiledMap) -> dict[str, int]:
     """The fields that neither the address nor the sizes and strides change."""
-    mode, atomicity = SWIZZLES[tiled.swizzle]
-    element = ELEMENTS[tiled.element]
-    values = {
-        "kind": _TILED,
-        "rank": len(tiled.sizes),
+    return {"kind": _TILED, **_format_fields(tiled), **{f"box{i}": value for i, value in enumerate(tiled.box)}}
+
+
+def _pixel_fields(tensor: Im2colMap) -> dict[str, int]:
+    """`shape_fields` of an im2col map."""
+    bits = CORNER_BITS[len(tensor.sizes)]
+    corners = {"lower": tensor.lower, "upper": tensor.upper}
+    values = {name: sum((n & (1 << bits) - 1) << bits * i for i, n in enumerate(at)) for name, at in corners.items()}
+    sides = {"channels": tensor.channels, "pixels": tensor.pixels}
+    return {"kind": _IM2COL, **_format_fields(tensor), **values, **sides}
+
+
+def _format_fields(tensor: TiledMap | Im2colMap) -> dict[str, int]:
+    """What both kinds of maps say of elements and of how they are copied."""
+    mode, atomicity = SWIZZLES[tensor.swizzle]
+    element = ELEMENTS[tensor.element]
+    return {
+        "rank": len(tensor.sizes),
         "element": element.number,
-        "interleave": INTERLEAVES[tiled.interleave],
+        "interleave": INTERLEAVES[tensor.interleave],
         "swizzle": mode,
-        "fill_nan": int(tiled.fill_nan),
+        "fill_nan": int(tensor.fill_nan),
         "tf32": int(element.rounded),
-        "l2_promotion": L2_PROMOTIONS[tiled.l2_promotion],
+        "l2_promotion": L2_PROMOTIONS[tensor.l2_promotion],
         "atomicity": atomicity,
-        "swizzle_96B": int(tiled.swizzle == "96B"),
+        "swizzle_96B": int(tensor.swizzle == "96B"),
+        **{f"element_stride{i}": value for i, value in enumerate(tensor.steps)},
     }
-    for name, numbers in (("box", tiled.box), ("element_stride", tiled.steps)):
-        values |= {f"{name}{i}": value for i, value in enumerate(numbers)}
-    return values
 
 
-def decode(raw: bytes) -> TiledMap:
-    """What a tensor map says. TensorMapError when the bytes are no tiled map."""
+def decode(raw: bytes) -> TiledMap | Im2colMap:
+    """What a tensor map says. TensorMapError when the bytes are no map that is known."""
     number = int.from_bytes(raw[: SIZE // 2], "little")
-    found = {name: field.get(number) for name, field in FIELDS.items()}
-    if len(raw) != SIZE or found["kind"] != _TILED or found["rank"] > MAX_RANK:
-        raise TensorMapError("the bytes are no tiled tensor map")
+    kind = _COMMON["kind"].get(number)
+    kinds = (_TILED, _TILED_BY_DRIVER, _IM2COL)
+    if len(raw) != SIZE or not any(raw) or kind not in kinds or _COMMON["rank"].get(number) > MAX_RANK:
+        raise TensorMapError("the bytes are no tensor map")
+    fields = IM2COL_FIELDS if kind == _IM2COL else FIELDS
+    found = {name: field.get(number) for name, field in fields.items()}
     rest = number
-    for field in FIELDS.values():
+    for field in fields.values():
         rest &= ~((1 << field.width) - 1 << field.at)
     if rest:
         raise TensorMapError(f"bit {(rest & -rest).bit_length() - 1} of a tensor map has no known meaning, but is set")
@@ -203,18 +281,38 @@ def decode(raw: bytes) -> TiledMap:
     if not (names and elements and interleaves):
         raise TensorMapError("the element type, swizzle or interleaving of a tensor map is none that is known")
     steps = tuple(found[f"element_stride{i}"] for i in range(rank))
-    return TiledMap(
-        found["address"],
-        elements[0],
-        tuple(found[f"size{i}"] for i in range(rank)),
-        tuple(found[f"stride{i}"] | found[f"stride_high{i}"] for i in range(rank - 1)),
-        tuple(found[f"box{i}"] for i in range(rank)),
-        () if set(steps) == {1} else steps,
-        names[0],
-        interleaves[0],
-        bool(found["fill_nan"]),
-        next(name for name, value in L2_PROMOTIONS.items() if value == found["l2_promotion"]),
-    )
+    common: dict[str, Any] = {
+        "address": found["address"],
+        "element": elements[0],
+        "sizes": tuple(found[f"size{i}"] for i in range(rank)),
+        "strides": tuple(found[f"stride{i}"] | found[f"stride_high{i}"] for i in range(rank - 1)),
+        "element_strides": () if set(steps) == {1} else steps,
+        "swizzle": names[0],
+        "interleave": interleaves[0],
+        "fill_nan": bool(found["fill_nan"]),
+        "l2_promotion": next(name for name, value in L2_PROMOTIONS.items() if value == found["l2_promotion"]),
+    }
+    if kind != _IM2COL:
+        return TiledMap(box=tuple(found[f"box{i}"] for i in range(rank)), **common)
+    if rank not in CORNER_BITS:
+        raise TensorMapError(f"an im2col tensor map has rank 3 to 5, not {rank}")
+    common |= {"channels": found["channels"], "pixels": found["pixels"]}
+    return Im2colMap(lower=_corner(found["lower"], rank), upper=_corner(found["upper"], rank), **common)
+
+
+def decode_tiled(raw: bytes) -> TiledMap:
+    """`decode` where only a tiled map will do."""
+    tensor = decode(raw)
+    if not isinstance(tensor, TiledMap):
+        raise TensorMapError("the tensor map is one of im2col mode, not of tiles")
+    return tensor
+
+
+def _corner(bits: int, rank: int) -> tuple[int, ...]:
+    """The numbers, in two's complement, of a corner of an im2col map."""
+    width = CORNER_BITS[rank]
+    parts = [bits >> width * i & (1 << width) - 1 for i in range(rank - 2)]
+    return tuple(part - (part >> width - 1 << width) for part in parts)
 
 
 def with_address(raw: bytes, address: int) -> bytes:
@@ -224,42 +322,98 @@ def with_address(raw: bytes, address: int) -> bytes:
     return (number | field.put(address)).to_bytes(len(raw), "little")
 
 
-def _check(tiled: TiledMap) -> None:
+def _check_tiled(tiled: TiledMap) -> None:
     """The limits of `cuTensorMapEncodeTiled` (CUDA driver API, "Tensor Map Object Management")."""
     rank = len(tiled.sizes)
-    steps = tiled.steps
-    if not 1 <= rank <= MAX_RANK or len(tiled.box) != rank or len(tiled.strides) != rank - 1 or len(steps) != rank:
+    if not 1 <= rank <= MAX_RANK or len(tiled.box) != rank or len(tiled.strides) != rank - 1:
         raise TensorMapError(
             f"a tensor map of rank {rank} needs {rank} box sizes and {rank - 1} strides; ranks are 1 to 5"
         )
+    if any(not 1 <= b <= MAX_BOX for b in tiled.box):
+        raise TensorMapError(f"box {tiled.box} of a tensor map has a side that is not in 1..{MAX_BOX}")
+    if tiled.interleave != "none" and rank < 3:
+        raise TensorMapError(f"an interleaved tensor map has rank 3 at least, not {rank}")
+    outer = zip(tiled.box[1:], tiled.steps[1:], strict=True) if _steps_fit(tiled) else ()
+    _check_copied(tiled, tiled.box[0], math.prod(-(-side // step) for side, step in outer))
+
+
+def _check_im2col(tensor: Im2colMap) -> None:
+    """The limits of `cuTensorMapEncodeIm2col` (there)."""
+    rank = len(tensor.sizes)
+    if rank not in CORNER_BITS or len(tensor.strides) != rank - 1:
+        raise TensorMapError(f"an im2col tensor map of rank {rank} needs {rank - 1} strides; ranks are 3 to 5")
+    most = 1 << CORNER_BITS[rank] - 1
+    for what, corner in (("lower", tensor.lower), ("upper", tensor.upper)):
+        if len(corner) != rank - 2 or any(not -most <= n < most for n in corner):
+            raise TensorMapError(
+                f"the {what} corner {corner} of an im2col tensor map of rank {rank} is not {rank - 2} numbers in "
+                f"{-most}..{most - 1}"
+            )
+    if any(size + up <= low for size, low, up in zip(tensor.sizes[1:], tensor.lower, tensor.upper, strict=False)):
+        raise TensorMapError(
+            f"the corners {tensor.lower} and {tensor.upper} leave no pixel of images of {tensor.sizes[1:-1]}"
+        )
+    if not 1 <= tensor.channels <= MAX_BOX:
+        raise TensorMapError(f"{tensor.channels} channels of an im2col tensor map are not in 1..{MAX_BOX}")
+    if not 1 <= tensor.pixels <= MAX_PIXELS:
+        raise TensorMapError(f"{tensor.pixels} pixels of an im2col tensor map are not in 1..{MAX_PIXELS}")
+    _check_copied(tensor, tensor.channels, tensor.pixels)
+
+
+def _steps_fit(tensor: TiledMap | Im2colMap) -> bool:
+    return len(tensor.steps) == len(tensor.sizes) and all(1 <= step <= MAX_ELEMENT_STRIDE for step in tensor.steps)
+
+
+def _check_copied(tensor: TiledMap | Im2colMap, inner: int, rows: int) -> None:
+    """The limits that both kinds have, of maps whose copies move so many rows of `inner` elements."""
     for what, value, known in (
-        ("element type", tiled.element, ELEMENTS),
-        ("swizzle", tiled.swizzle, SWIZZLES),
-        ("interleaving", tiled.interleave, INTERLEAVES),
-        ("L2 promotion", tiled.l2_promotion, L2_PROMOTIONS),
+        ("element type", tensor.element, ELEMENTS),
+        ("swizzle", tensor.swizzle, SWIZZLES),
+        ("interleaving", tensor.interleave, INTERLEAVES),
+        ("L2 promotion", tensor.l2_promotion, L2_PROMOTIONS),
     ):
         if value not in known:
             raise TensorMapError(f"{what} {value!r} of a tensor map is not one of {', '.join(known)}")
-    if any(not 1 <= n <= 1 << 32 for n in tiled.sizes):
-        raise TensorMapError(f"sizes {tiled.sizes} of a tensor map are not all in 1..2**32")
-    if any(not 1 <= b <= MAX_BOX for b in tiled.box):
-        raise TensorMapError(f"box {tiled.box} of a tensor map has a side that is not in 1..{MAX_BOX}")
-    if any(not 1 <= s <= MAX_ELEMENT_STRIDE for s in steps):
-        raise TensorMapError(f"element strides {steps} of a tensor map are not all in 1..{MAX_ELEMENT_STRIDE}")
-    unit = 32 if tiled.interleave == "32B" else 16
-    if tiled.address % unit:
-        raise TensorMapError(f"the address 0x{tiled.address:x} of a tensor map is not a multiple of {unit}")
-    if any(s % unit or not 0 <= s < 1 << 40 for s in tiled.strides):
-        raise TensorMapError(f"strides {tiled.strides} of a tensor map are not all multiples of {unit} below 2**40")
-    if tiled.fill_nan and tiled.element not in FLOATS:
-        raise TensorMapError(f"elements of type {tiled.element} cannot be filled with NaN")
-    row = tiled.box[0] * ELEMENTS[tiled.element].bits // 8
-    if tiled.interleave == "none" and row % 16:
+    if any(not 1 <= n <= 1 << 32 for n in tensor.sizes):
+        raise TensorMapError(f"sizes {tensor.sizes} of a tensor map are not all in 1..2**32")
+    if not _steps_fit(tensor):
+        raise TensorMapError(
+            f"element strides {tensor.steps} of a tensor map of rank {len(tensor.sizes)} are not as many, and all in "
+            f"1..{MAX_ELEMENT_STRIDE}"
+        )
+    unit = 32 if tensor.interleave == "32B" or tensor.element in PACKED_ROWS else 16
+    if tensor.address % unit:
+        raise TensorMapError(f"the address 0x{tensor.address:x} of a tensor map is not a multiple of {unit}")
+    if any(s % unit or not 0 <= s < 1 << 40 for s in tensor.strides):
+        raise TensorMapError(f"strides {tensor.strides} of a tensor map are not all multiples of {unit} below 2**40")
+    if tensor.fill_nan and tensor.element not in FLOATS:
+        raise TensorMapError(f"elements of type {tensor.element} cannot be filled with NaN")
+    _check_packed(tensor, inner)
+    row = inner * ELEMENTS[tensor.element].bits // 8
+    if row % 16:
         raise TensorMapError(f"the inner box of {row} bytes of a tensor map is not a multiple of 16 bytes")
-    span = SPANS.get(tiled.swizzle, 128)
-    if tiled.swizzle != "none" and tiled.interleave == "none" and row > span:
+    span = SPANS.get(tensor.swizzle, 128)
+    if tensor.swizzle != "none" and tensor.interleave == "none" and row > span:
         raise TensorMapError(f"the inner box of {row} bytes is wider than the swizzle of {span}")
-    if tiled.interleave != "none" and rank < 3:
-        raise TensorMapError(f"an interleaved tensor map has rank 3 at least, not {rank}")
-    if tiled.interleave == "32B" and tiled.swizzle != "32B":
+    if tensor.interleave == "32B" and tensor.swizzle != "32B":
         raise TensorMapError("a tensor map interleaved by 32 bytes needs the swizzle of 32 bytes")
+    if row * rows > MAX_BOX_BYTES:
+        raise TensorMapError(f"a copy of {row * rows} bytes by a tensor map is longer than {MAX_BOX_BYTES}")
+
+
+def _check_packed(tensor: TiledMap | Im2colMap, inner: int) -> None:
+    """The limits of elements that are smaller than bytes."""
+    element = tensor.element
+    if element == "b4x16" and tensor.sizes[0] % 2:
+        raise TensorMapError(f"rows of {tensor.sizes[0]} elements {element} are no whole bytes")
+    if element not in PACKED_ROWS:
+        return
+    if tensor.sizes[0] % PACKED_ROW or inner != PACKED_ROW:
+        raise TensorMapError(
+            f"elements {element} are copied {PACKED_ROW} at a time, of rows of a multiple of that, not {inner} of "
+            f"{tensor.sizes[0]}"
+        )
+    if tensor.swizzle not in PACKED_ROWS[element]:
+        raise TensorMapError(f"elements {element} are not swizzled by {tensor.swizzle}")
+    if element == "b6x16_p32" and tensor.interleave != "none":
+        raise TensorMapError(f"a tensor map of elements {element} cannot be interleaved")

@@ -15,7 +15,7 @@ from libtile.backend import host_object, host_template
 from libtile.backend.host_object import CALLBACKS, ON_PRE_LOAD, HostTargetError
 from libtile.ir.kernels import FromParameter, Launch, Parameter, TensorMapRecipe, parameter_offsets
 from libtile.runtime.tensor_maps import tensor_map
-from libtile.targets.tensor_map import ELEMENTS, SIZE
+from libtile.targets.tensor_map import ELEMENTS, MAX_BOX_BYTES, SIZE
 
 elffile = pytest.importorskip("elftools.elf.elffile", reason="reads objects with pyelftools (pip install pyelftools)")
 MAPS = {
@@ -205,8 +205,11 @@ def test_host_code_encodes_what_the_library_encodes(parameters_at):
         sizes = tuple(rng.choice([FromParameter(2 + i), rng.randrange(1, 1 << 32)]) for i in range(rank))
         choices = [[FromParameter(7 + i), FromParameter(7 + i, 1 << 36), 16 * rng.randrange(1 << 20)] for i in range(4)]
         strides = tuple(map(rng.choice, choices[: rank - 1]))
-        box = (min(swizzles[swizzle] // size, 256), *(rng.randrange(1, 257) for _ in range(rank - 1)))
-        recipes.append(TensorMapRecipe(1, element, sizes, strides, box, swizzle, size))
+        box, rows = [min(swizzles[swizzle] // size, 256)], MAX_BOX_BYTES // swizzles[swizzle]
+        for _ in range(rank - 1):
+            box.append(rng.randint(1, min(256, rows)))
+            rows //= box[-1]
+        recipes.append(TensorMapRecipe(1, element, sizes, strides, tuple(box), swizzle, size))
     launch = Launch(PARAMETERS, tuple(recipes))
     host = HostObject(host_object.host_object({"k": launch}, parameters_at=parameters_at))
     offsets, end = parameter_offsets(PARAMETERS)

@@ -293,7 +293,7 @@ def test_maps_that_are_not_simulated_are_faults_that_say_so() -> None:
     flipped = TensorMap(tensor, box=(32, 8), swizzle="128B atom 32B flip 8B")
     with pytest.raises(SimulationFault, match="the swizzle 128B atom 32B flip 8B of tensor maps is not simulated"):
         run(body, np.zeros(1), flipped)
-    with pytest.raises(LaunchError, match="no tiled tensor map"):
+    with pytest.raises(LaunchError, match="no tensor map"):
         run(body, np.zeros(1), EncodedTensorMap(tensor, bytes(128), 0))
 
 

@@ -84,7 +84,7 @@ class Descriptor:
         """What it says now."""
         if self.address is None:
             return self.described
-        found = tensor_map.decode(_words(block, self.address).tobytes())
+        found = tensor_map.decode_tiled(_words(block, self.address).tobytes())
         size, rank = tensor_map.ELEMENTS[found.element].bits // 8, len(self.order)
         shape, strides = [0] * rank, [1] * rank
         for number, d in enumerate(self.order):
@@ -117,7 +117,7 @@ def tensormap_replace(site: Site) -> Run:
         address = descriptor.address if isinstance(descriptor, Descriptor) else int(descriptor)
         if address is None:
             raise Fault(FaultKind.UNSUPPORTED, "a change of a descriptor of the host's, which is constant")
-        found = tensor_map.decode(_words(block, address).tobytes())
+        found = tensor_map.decode_tiled(_words(block, address).tobytes())
         given, sizes, strides = int(value), list(found.sizes), list(found.strides)
         if field == "global_address":
             found = replace(found, address=given)
