@@ -15,11 +15,12 @@ from .errors import LaunchError, PtxError, SimulationFault, SimulatorError
 from .ir import Module
 from .launch import RunResult, run_ptx
 from .parser import parse_ptx
-from .tensor_map import EncodedTensorMap, TensorMap
+from .tensor_map import EncodedTensorMap, Im2colTensorMap, TensorMap
 
 __all__ = [
     "Counters",
     "EncodedTensorMap",
+    "Im2colTensorMap",
     "LaunchError",
     "Module",
     "PtxError",

@@ -26,7 +26,7 @@ from .memory import (
     align_up,
 )
 from .program import ALIGNED_MALLOC, Program
-from .tensor_map import EncodedTensorMap, TensorMap
+from .tensor_map import EncodedTensorMap, Im2colTensorMap, TensorMap
 
 RED_ZONE = 256
 HEAP_SIZE = 8 << 20
@@ -176,7 +176,7 @@ class LaunchMemory:
         what = f"argument {index} ({param.name})"
         if isinstance(value, Uninitialized):
             value = value.array
-        if isinstance(value, TensorMap | EncodedTensorMap):
+        if isinstance(value, TensorMap | Im2colTensorMap | EncodedTensorMap):
             if param.size != tensor_map.SIZE:
                 raise LaunchError(f"{what} is a tensor map, but the parameter has {param.size} bytes, not 128")
             return value.encode(self.device_address(value.array))
@@ -252,7 +252,7 @@ def _array_arguments(args: Sequence[Any]) -> Iterator[tuple[str, np.ndarray, boo
         if isinstance(value, _ArrayTable):
             yield str(index), value.words, True
             yield from ((f"{index}[{item}]", array, True) for item, array in enumerate(value.arrays))
-        elif isinstance(value, Uninitialized | TensorMap | EncodedTensorMap):
+        elif isinstance(value, Uninitialized | TensorMap | Im2colTensorMap | EncodedTensorMap):
             yield str(index), _contiguous(index, value.array), not isinstance(value, Uninitialized)
         elif isinstance(value, np.ndarray):
             yield str(index), _contiguous(index, value), True

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from libtile.support.records import dataclass, field
+from libtile.targets import Target, targets
 
 from . import ops  # noqa: F401  (registers the instruction generators)
 from .cfg import Unit, build_units, operand_registers, plain_copy, solve_liveness
@@ -324,6 +325,12 @@ class Program:
             if unit.terminator is ins:
                 self.current.sites[unit.id] = site
         return site
+
+    @cached_property
+    def target(self) -> Target | None:
+        """What the module is for; None for a target that is not known, of which nothing is refused."""
+        named = self.module.target[0] if self.module.target else ""
+        return targets().get(named.rstrip("af"))
 
     def uses(self, opcode: str, modifier: str = "") -> bool:
         """Whether compiled code has an instruction with this opcode and modifier."""

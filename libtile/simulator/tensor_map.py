@@ -12,22 +12,30 @@ from collections.abc import Sequence
 import numpy as np
 
 from libtile.support.records import dataclass
+from libtile.targets import Target
 from libtile.targets import tensor_map as hardware
-from libtile.targets.tensor_map import ELEMENTS, SIZE, TensorMapError, TiledMap
+from libtile.targets.tensor_map import ELEMENTS, SIZE, Im2colMap, TensorMapError, TiledMap
 
 from .errors import LaunchError
+from .im2col import PixelBox
 
-__all__ = ["SIZE", "DecodedMap", "EncodedTensorMap", "TensorMap", "TensorMapError", "swizzled"]
+__all__ = [
+    "SIZE", "DecodedMap", "EncodedTensorMap", "Im2colTensorMap", "TensorMap", "TensorMapError", "swizzled",
+]  # fmt: skip
 
 _UNSIGNED = {1: "u8", 2: "u16", 4: "u32", 8: "u64"}
 _ELEMENT_OF_DTYPE = {
     "int32": "s32", "int64": "s64", "float16": "f16", "float32": "f32", "float64": "f64", "bfloat16": "bf16",
 }  # fmt: skip
 # Which address bits each swizzle exchanges: (first bit, how many, distance of the bits they are xored with).
-_EXCHANGES = {
-    "none": (0, 0, 0), "32B": (4, 1, 3), "64B": (4, 2, 3), "128B": (4, 3, 3), "128B atom 32B": (5, 2, 2),
-    "128B atom 64B": (6, 1, 1),
+_EXCHANGES: dict[str, tuple[tuple[int, int, int], ...]] = {
+    "none": (), "32B": ((4, 1, 3),), "64B": ((4, 2, 3),), "96B": ((4, 1, 3),), "128B": ((4, 3, 3),),
+    "128B atom 32B": ((5, 2, 2),), "128B atom 32B flip 8B": ((5, 2, 2), (3, 1, 4)), "128B atom 64B": ((6, 1, 1),),
 }  # fmt: skip
+_SWIZZLE_NEEDS = {name: "tma_swizzle_atoms" for name in _EXCHANGES if "atom" in name} | {"96B": "tma_swizzle_96B"}
+"""Features of the targets that have the swizzles that others have not."""
+_PADDED = {"b4x16_p64": 8, "b6x16_p32": 12}
+"""Bytes in global memory of 16 elements that have 16 bytes in shared memory."""
 
 
 @dataclass(frozen=True)
@@ -53,25 +61,42 @@ class TensorMap:
 
     def encode(self, address: int) -> bytes:
         """The 128 bytes of the parameter, for a tensor at a simulated address. Raises LaunchError."""
-        element = self.element or self._element()
-        bits = ELEMENTS[element].bits if element in ELEMENTS else 8
-        shape = self.shape or tuple(reversed(self.array.shape))
-        strides = self.strides or _dense(shape, bits // 8)
+        element, shape, strides = _tensor_of(self)
         tiled = TiledMap(
             address, element, shape, strides, self.box, self.element_strides, self.swizzle, fill_nan=self.fill_nan
         )
-        try:
-            return hardware.encode(tiled)
-        except TensorMapError as error:
-            raise LaunchError(str(error)) from None
+        return _encoded(tiled)
 
-    def _element(self) -> str:
-        size = self.element_size or self.array.itemsize
-        if size not in _UNSIGNED:
-            raise LaunchError(f"elements of {size} bytes have no tensor map")
-        if size != self.array.itemsize:
-            return _UNSIGNED[size]
-        return _ELEMENT_OF_DTYPE.get(self.array.dtype.name, _UNSIGNED[size])
+
+@dataclass(frozen=True)
+class Im2colTensorMap:
+    """An im2col tensor map over `array`, a batch of images: [N, W, C], [N, H, W, C] or [N, D, H, W, C].
+
+    `lower` and `upper` are the corners of the box in which the base of a filter lies, along W, H and D, from the first
+    and the last pixel of an image; `channels` of `pixels` is what one copy moves. The rest is as in a `TensorMap`.
+    """
+
+    array: np.ndarray
+    lower: tuple[int, ...]
+    upper: tuple[int, ...]
+    channels: int
+    pixels: int
+    shape: tuple[int, ...] = ()
+    strides: tuple[int, ...] = ()
+    element_strides: tuple[int, ...] = ()
+    swizzle: str = "none"
+    fill_nan: bool = False
+    element_size: int = 0
+    element: str = ""
+
+    def encode(self, address: int) -> bytes:
+        """The 128 bytes of the parameter, for a tensor at a simulated address. Raises LaunchError."""
+        element, shape, strides = _tensor_of(self)
+        made = Im2colMap(
+            address, element, shape, strides, self.lower, self.upper, self.channels, self.pixels, self.element_strides,
+            self.swizzle, fill_nan=self.fill_nan,
+        )  # fmt: skip
+        return _encoded(made)
 
 
 @dataclass(frozen=True)
@@ -94,53 +119,112 @@ class EncodedTensorMap:
             raise LaunchError(str(error)) from None
 
 
-def _dense(shape: Sequence[int], size: int) -> tuple[int, ...]:
+def _tensor_of(given: TensorMap | Im2colTensorMap) -> tuple[str, tuple[int, ...], tuple[int, ...]]:
+    """The elements' type, the sizes and the strides, by default those of the array."""
+    element = given.element or _element_of(given.array, given.element_size or given.array.itemsize)
+    bits = ELEMENTS[element].bits if element in ELEMENTS else 8
+    shape = given.shape or tuple(reversed(given.array.shape))
+    return element, shape, given.strides or _dense(shape, bits)
+
+
+def _element_of(array: np.ndarray, size: int) -> str:
+    if size not in _UNSIGNED:
+        raise LaunchError(f"elements of {size} bytes have no tensor map")
+    if size != array.itemsize:
+        return _UNSIGNED[size]
+    return _ELEMENT_OF_DTYPE.get(array.dtype.name, _UNSIGNED[size])
+
+
+def _encoded(tensor: TiledMap | Im2colMap) -> bytes:
+    try:
+        return hardware.encode(tensor)
+    except TensorMapError as error:
+        raise LaunchError(str(error)) from None
+
+
+def _dense(shape: Sequence[int], bits: int) -> tuple[int, ...]:
+    """Strides in bytes of elements of so many bits that lie one behind the other."""
     strides = []
     for extent in shape[:-1]:
-        size *= extent
-        strides.append(size)
+        bits *= extent
+        strides.append(bits // 8)
     return tuple(strides)
 
 
 @dataclass(frozen=True)
 class DecodedMap:
-    """A tensor map as a kernel's instruction finds it in memory."""
+    """A tensor map as a kernel's instruction finds it in memory.
+
+    What is copied is counted in units, which are elements, or bytes where elements are smaller: `unit` is a unit's
+    size in bytes, and `shape`, `strides`, `box` and `steps` are in units along the innermost dimension. Of an im2col
+    map, `pixels` says which pixels are copied, and `box` only has channels.
+    """
 
     address: int
     element: str
-    element_size: int
+    unit: int
     swizzle: str
     fill_nan: bool
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     box: tuple[int, ...]
     steps: tuple[int, ...]
+    pixels: PixelBox | None = None
 
     @classmethod
-    def decode(cls, raw: bytes) -> DecodedMap:
-        """TensorMapError when the bytes are no tensor map, or one that is not simulated."""
-        tiled = hardware.decode_tiled(raw)
-        bits = ELEMENTS[tiled.element].bits
-        if tiled.interleave != "none":
-            raise TensorMapError(f"tensor maps interleaved by {tiled.interleave} are not simulated")
-        if tiled.swizzle not in _EXCHANGES:
-            raise TensorMapError(f"the swizzle {tiled.swizzle} of tensor maps is not simulated")
-        if bits % 8:
-            raise TensorMapError(f"tensor maps of elements {tiled.element} are not simulated")
-        size = bits // 8
-        strides = (size, *tiled.strides)
+    def decode(cls, raw: bytes, target: Target | None = None, *, to_cluster: bool = False) -> DecodedMap:
+        """TensorMapError when the bytes are no tensor map, one that is not simulated, or one that `target` has not,
+        in copies to a cluster's shared memory or in others; without a target, all are taken."""
+        tensor = hardware.decode(raw)
+        bits = ELEMENTS[tensor.element].bits
+        if tensor.interleave != "none":
+            raise TensorMapError(f"tensor maps interleaved by {tensor.interleave} are not simulated")
+        needs = {f"the swizzle {tensor.swizzle}": _SWIZZLE_NEEDS.get(tensor.swizzle)}
+        needs[f"elements {tensor.element}"] = "tma_packed_elements" if bits < 8 else None
+        for what, feature in needs.items():
+            if target is None or feature is None:
+                continue
+            if not target.has(feature):
+                raise TensorMapError(f"tensor maps of {target.name} do not have {what}")
+            if to_cluster and not target.has("tma_cluster_forms"):
+                raise TensorMapError(f"tensor maps of {target.name} do not have {what} in copies to a cluster")
+        unit = max(1, bits // 8)
+        sizes = (tensor.sizes[0] * bits // (8 * unit), *tensor.sizes[1:])
         # The box is what is traversed; the stride of dimension 0 is ignored (CUDA driver API, cuTensorMapEncodeTiled).
-        steps = (1, *tiled.steps[1:])
-        box = tuple(-(-b // s) for b, s in zip(tiled.box, steps, strict=True))
-        return cls(tiled.address, tiled.element, size, tiled.swizzle, tiled.fill_nan, tiled.sizes, strides, box, steps)
+        steps = (1, *tensor.steps[1:])
+        if isinstance(tensor, Im2colMap):
+            box: tuple[int, ...] = (tensor.channels,)
+            pixels = PixelBox.of(tensor)
+        else:
+            box = tuple(-(-b // s) for b, s in zip(tensor.box, steps, strict=True))
+            pixels = None
+        box = (box[0] * bits // (8 * unit), *box[1:])
+        return cls(
+            tensor.address, tensor.element, unit, tensor.swizzle, tensor.fill_nan, sizes, (unit, *tensor.strides), box,
+            steps, pixels,
+        )  # fmt: skip
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape)
+
+    @property
+    def padded(self) -> bool:
+        """Whether elements have places of their own in shared memory, wider than in global memory."""
+        return self.element in _PADDED
+
+    def along_row(self, coordinate: int) -> int:
+        """A coordinate of the innermost dimension, in bytes; a row begins at 0."""
+        return coordinate * ELEMENTS[self.element].bits // 8
 
     def elements(self, corner: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
-        """(global addresses uint64, is inside) of the box at `corner`, innermost index fastest."""
+        """(global addresses uint64, is inside) of the units of the box at `corner`, innermost index fastest."""
         address = np.full((1,) * len(self.box), self.address, dtype=np.int64)
         inside = np.ones((1,) * len(self.box), dtype=bool)
         rank = len(self.box)
         for d in range(rank):
-            index = corner[d] + np.arange(self.box[d], dtype=np.int64) * self.steps[d]
+            start = self.along_row(corner[d]) // self.unit if d == 0 else corner[d]
+            index = start + np.arange(self.box[d], dtype=np.int64) * self.steps[d]
             side = [1] * rank
             side[rank - 1 - d] = self.box[d]
             address = address + (index * self.strides[d]).reshape(side)
@@ -152,10 +236,40 @@ class DecodedMap:
         parts = [self.elements((column, row)) for row in rows]
         return np.concatenate([address for address, _ in parts]), np.concatenate([inside for _, inside in parts])
 
+    def columns(self, pixels: PixelBox, corner: Sequence[int], offsets: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
+        """(global addresses uint64, is inside) of the units of pixels, channels fastest, whose first base is at
+        `corner`."""
+        at = pixels.bases(corner[1:]) + np.array([*offsets, 0], dtype=np.int64)
+        inside = np.logical_and.reduce((at >= 0) & (at < np.array(self.shape[1:])), axis=1)
+        channel = self.along_row(corner[0]) // self.unit + np.arange(self.box[0], dtype=np.int64)
+        address = self.address + (at @ np.array(self.strides[1:], dtype=np.int64))[:, None] + channel * self.unit
+        covers = inside[:, None] & ((channel >= 0) & (channel < self.shape[0]))
+        return address.reshape(-1).view(np.uint64), covers.reshape(-1)
+
     def shared_offsets(self, start: int, count: int) -> np.ndarray:
-        """Shared memory offsets of the `count` elements of a tile that begins at `start`, swizzled."""
-        dense = start + np.arange(count, dtype=np.int64) * self.element_size
-        return exchanged(dense, *_EXCHANGES[self.swizzle])
+        """Shared memory offsets of the `count` units of a tile that begins at `start`, swizzled."""
+        unit = np.arange(count, dtype=np.int64)
+        group = _PADDED.get(self.element)
+        return self._swizzled(start + (unit * self.unit if group is None else unit // group * 16 + unit % group))
+
+    def sources(self, start: int, inside: np.ndarray) -> np.ndarray:
+        """Shared memory offsets of what a copy to global memory reads for the units that are inside: bytes of padded
+        elements, of which each has one."""
+        if not self.padded:
+            return self.shared_offsets(start, len(inside))[inside]
+        groups = inside.reshape(-1, _PADDED[self.element])[:, 0]
+        return self._swizzled(start + np.arange(len(groups) * 16, dtype=np.int64))[np.repeat(groups, 16)]
+
+    def padding(self, start: int, count: int) -> np.ndarray:
+        """Shared memory offsets of the bytes that lie between those of so many units, and hold nothing."""
+        group = _PADDED[self.element]
+        byte = np.arange(count // group * 16, dtype=np.int64)
+        return self._swizzled(start + byte[byte % 16 >= group])
+
+    def _swizzled(self, offsets: np.ndarray) -> np.ndarray:
+        for exchange in _EXCHANGES[self.swizzle]:
+            offsets = exchanged(offsets, *exchange)
+        return offsets
 
 
 def swizzled(offsets: np.ndarray, mode: int) -> np.ndarray:

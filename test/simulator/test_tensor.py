@@ -9,47 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from libtile.simulator import Counters, EncodedTensorMap, LaunchError, PtxError, SimulationFault, TensorMap, run_ptx
+from libtile.simulator import EncodedTensorMap, LaunchError, PtxError, SimulationFault, TensorMap, run_ptx
 from libtile.simulator.ops.wgmma import descriptor_offsets
 from libtile.simulator.tensor_map import swizzled
 from libtile.targets import tensor_map
 
 from .ptx import REGISTERS
-
-HEADER = (
-    ".version 9.0\n.target sm_90a\n.address_size 64\n.shared .align 1024 .b8 s[65536]; .shared .align 8 .b64 bar;\n"
-)
-START = """
-    mov.u32 %r0, %tid.x;  mov.u32 %r20, bar;  mov.u32 %r21, s;  setp.eq.u32 %p1, %r0, 0;  ld.param.u64 %rd0, [out];
-    mov.b64 %rd10, a;  cvta.param.u64 %rd10, %rd10;  mov.b64 %rd11, b;  cvta.param.u64 %rd11, %rd11;
-    @%p1 mbarrier.init.shared::cta.b64 [%r20], 1;  @%p1 fence.mbarrier_init.release.cluster;  bar.sync 0;
-"""
-WAIT = "W: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r20], 0; @!%p2 bra W;"
-TMA = "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes"
-
-
-def run(body: str, out: np.ndarray, *maps: TensorMap | EncodedTensorMap, block: int = 128, **options: Any) -> Counters:
-    names = "ab"[: len(maps)]
-    params = ".param .u64 out" + "".join(f", .param .align 64 .b8 {name}[128]" for name in names)
-    start = START if len(maps) == 2 else START.replace("mov.b64 %rd11, b;  cvta.param.u64 %rd11, %rd11;", "")
-    text = f"{HEADER}.visible .entry k({params})\n{{{REGISTERS}.reg .f32 %d<128>;{start}{body}\nret;\n}}"
-    return run_ptx(text, "k", block=block, args=[out, *maps], **options).counters
-
-
-def expect(count: int) -> str:
-    return f"@%p1 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r20], {count};"
-
-
-def load(where: int, tensor: str, x: int, y: int) -> str:
-    return f"add.u32 %r22, %r21, {where}; @%p1 {TMA} [%r22], [{tensor}, {{{x}, {y}}}], [%r20];"
-
-
-COPY_OUT = """
-    mov.u32 %r1, %r0;
-    L: shl.b32 %r2, %r1, 2; add.u32 %r3, %r21, %r2; ld.shared.u32 %r4, [%r3]; cvt.u64.u32 %rd1, %r2;
-    add.u64 %rd1, %rd0, %rd1;
-    st.global.u32 [%rd1], %r4; add.u32 %r1, %r1, 128; setp.lt.u32 %p3, %r1, {words}; @%p3 bra L;
-"""  # fmt: skip
+from .tensor_programs import COPY_OUT, HEADER, TMA, WAIT, expect, load, run
 
 
 def test_tile_arrives_dense_and_reads_zero_outside_of_the_tensor() -> None:
@@ -214,7 +180,7 @@ def test_swizzles_by_wider_atoms_move_them_whole(swizzle: str, unit: int) -> Non
     tensor = np.arange(16 * 32, dtype=np.uint32).reshape(16, 32)
     out = np.zeros((16, 8, 4), dtype=np.uint32)
     body = expect(tensor.nbytes) + load(0, "%rd10", 0, 0) + WAIT + COPY_OUT.replace("{words}", str(tensor.size))
-    run(body, out, TensorMap(tensor, box=(32, 16), swizzle=swizzle))
+    run(body, out, TensorMap(tensor, box=(32, 16), swizzle=swizzle), target="sm_100a")
     chunks = tensor.reshape(16, 8, 4)
     for row in range(16):
         for chunk in range(8):
@@ -264,37 +230,178 @@ def test_gather4_loads_four_rows() -> None:
     out = np.ones((4, 32), dtype=np.uint32)
     copy = load(0, "%rd10", 0, 0).replace("global.mbar", "global.tile::gather4.mbar").replace("{0, 0}", ROWS)
     body = expect(512) + copy + WAIT + COPY_OUT.replace("{words}", "128")
-    run(body, out, TensorMap(tensor, box=(32, 1)))
+    run(body, out, TensorMap(tensor, box=(32, 1)), target="sm_100a")
     assert np.array_equal(out[:3], tensor[[3, 20, 3], 8:40])
     assert not out[3].any()
-    run(body, out, TensorMap(tensor, box=(32, 1), swizzle="128B"))
+    run(body, out, TensorMap(tensor, box=(32, 1), swizzle="128B"), target="sm_100a")
     chunks = out.reshape(4, 8, 4)
     for row, source in enumerate((3, 20, 3)):
         for chunk in range(8):
             assert np.array_equal(chunks[row, chunk ^ row], tensor[source, 8 + 4 * chunk : 12 + 4 * chunk])
     with pytest.raises(SimulationFault, match="boxes of one row"):
-        run(body, out, TensorMap(tensor, box=(32, 2)))
+        run(body, out, TensorMap(tensor, box=(32, 2)), target="sm_100a")
+
+
+SCATTER = STORE.replace("shared::cta.bulk", "shared::cta.tile::scatter4.bulk").replace("{4, 2}", "{8, 3, 20, 5, 24}")
 
 
 def test_scatter4_stores_four_rows() -> None:
     tensor = np.zeros((24, 40), dtype=np.uint32)
-    scatter = STORE.replace("shared::cta.bulk", "shared::cta.tile::scatter4.bulk").replace(
-        "{4, 2}", "{8, 3, 20, 5, 24}"
-    )
-    run(FENCED + scatter + "@%p1 cp.async.bulk.wait_group 0;", np.zeros(1), TensorMap(tensor, box=(32, 1)))
+    body = FENCED + SCATTER + "@%p1 cp.async.bulk.wait_group 0;"
+    run(body, np.zeros(1), TensorMap(tensor, box=(32, 1)), target="sm_100a")
     wanted = np.zeros((24, 40), dtype=np.uint32)
     wanted[[3, 20, 5], 8:40] = np.arange(96).reshape(3, 32)
     assert np.array_equal(tensor, wanted)
 
 
-def test_maps_that_are_not_simulated_are_faults_that_say_so() -> None:
-    tensor = np.zeros((8, 32), dtype=np.uint32)
+def test_copies_by_rows_are_of_the_targets_that_have_them() -> None:
+    gather = load(0, "%rd10", 0, 0).replace("global.mbar", "global.tile::gather4.mbar").replace("{0, 0}", ROWS)
+    own = gather.replace("shared::cluster.global", "shared::cta.global")
+    prefetch = f"cp.async.bulk.prefetch.tensor.2d.L2.global.tile::gather4 [%rd10, {ROWS}];"
+    # What ptxas assembles for each target.
+    for target, copies in {"sm_90a": (), "sm_100a": (gather, own, SCATTER, prefetch), "sm_120a": (own,)}.items():
+        for copy in (gather, own, SCATTER, prefetch):
+            text = (
+                FENCED
+                + expect(512)
+                + copy
+                + "@%p1 cp.async.bulk.wait_group 0;"
+                + (WAIT if "gather4.mb" in copy else "")
+            )
+            tensor = TensorMap(np.ones((24, 40), np.uint32), box=(32, 1))
+            if copy in copies:
+                run(text, np.zeros(1), tensor, target=target)
+                continue
+            with pytest.raises(PtxError, match=f"scatter4|gather4 of tensor copies is not there on {target[:-1]}"):
+                run(text, np.zeros(1), tensor, target=target)
+
+
+def test_stores_do_not_begin_in_front_of_the_tensor() -> None:
+    text = FENCED + STORE.replace("{4, 2}", "{0, -2}") + "@%p1 cp.async.bulk.wait_group 0;"
+    with pytest.raises(SimulationFault, match=r"begins at \(0, -2\): coordinates of these are not negative"):
+        run(text, np.zeros(1), TensorMap(np.zeros((8, 16), np.uint32), box=(16, 8)))
+
+
+@pytest.mark.parametrize(
+    ("made", "target", "said"),
+    [
+        ({"swizzle": "128B atom 32B"}, "sm_90a", "sm_90 do not have the swizzle 128B atom 32B"),
+        ({"swizzle": "128B atom 32B flip 8B"}, "sm_90a", "sm_90 do not have the swizzle 128B atom 32B flip 8B"),
+        ({"swizzle": "128B atom 64B"}, "sm_90a", "sm_90 do not have the swizzle 128B atom 64B"),
+        ({"swizzle": "128B atom 64B"}, "sm_120a", "128B atom 64B in copies to a cluster"),
+        ({"swizzle": "96B", "box": (24, 8)}, "sm_100a", "sm_100 do not have the swizzle 96B"),
+        ({"element": "b4x16", "shape": (256, 8)}, "sm_90a", "sm_90 do not have elements b4x16"),
+        ({"element": "b4x16_p64", "shape": (256, 8), "box": (128, 8)}, "sm_90a", "do not have elements b4x16_p64"),
+        ({"element": "b6x16_p32", "shape": (128, 8), "strides": (128,), "box": (128, 8)}, "sm_90a", "b6x16_p32"),
+    ],
+)  # fmt: skip
+def test_maps_that_a_target_does_not_have_are_faults_that_say_so(made: dict[str, Any], target: str, said: str) -> None:
+    array = np.zeros((8, 32), dtype=np.uint32)
     body = expect(1024) + load(0, "%rd10", 0, 0) + WAIT
-    flipped = TensorMap(tensor, box=(32, 8), swizzle="128B atom 32B flip 8B")
-    with pytest.raises(SimulationFault, match="the swizzle 128B atom 32B flip 8B of tensor maps is not simulated"):
-        run(body, np.zeros(1), flipped)
+    with pytest.raises(SimulationFault, match=said):
+        run(body, np.zeros(1), TensorMap(array, **{"box": (32, 8), **made}), target=target)
+
+
+def test_maps_that_are_not_simulated_are_faults_that_say_so() -> None:
+    array = np.zeros((8, 2, 32), dtype=np.uint32)
+    body = expect(1024) + load(0, "%rd10", 0, 0).replace("2d", "3d").replace("{0, 0}", "{0, 0, 0}") + WAIT
+    tiled = tensor_map.TiledMap(0, "u32", (32, 2, 8), (128, 256), (4, 2, 8), interleave="16B")
+    with pytest.raises(SimulationFault, match="tensor maps interleaved by 16B are not simulated"):
+        run(body, np.zeros(1), EncodedTensorMap(array, tensor_map.encode(tiled), 0))
     with pytest.raises(LaunchError, match="no tensor map"):
-        run(body, np.zeros(1), EncodedTensorMap(tensor, bytes(128), 0))
+        run(body, np.zeros(1), EncodedTensorMap(array, bytes(128), 0))
+
+
+def flipped(rows: np.ndarray) -> np.ndarray:
+    """[rows, 8, 4] words by atoms of 32 bytes, with halves of 16 bytes exchanged in every other row."""
+    moved = np.empty_like(rows)
+    for row in range(len(rows)):
+        for chunk in range(8):
+            moved[row, ((chunk // 2) ^ row % 4) * 2 + chunk % 2] = np.roll(rows[row, chunk], 2 * (row % 2))
+    return moved
+
+
+def test_the_swizzle_with_a_flip_exchanges_halves_of_every_other_row() -> None:
+    array = np.arange(16 * 32, dtype=np.uint32).reshape(16, 32)
+    out = np.zeros((16, 8, 4), dtype=np.uint32)
+    body = expect(array.nbytes) + load(0, "%rd10", 0, 0) + WAIT + COPY_OUT.replace("{words}", str(array.size))
+    made = TensorMap(array, box=(32, 16), swizzle="128B atom 32B flip 8B")
+    run(body, out, made, target="sm_100a")
+    assert np.array_equal(out, flipped(array.reshape(16, 8, 4)))
+    store = FENCED + STORE + "@%p1 cp.async.bulk.wait_group 0;"
+    with pytest.raises(SimulationFault, match="flip 8B of a tensor map are not copied to global memory"):
+        run(store, np.zeros(1), made, target="sm_100a")
+
+
+def test_the_swizzle_of_96_bytes_is_by_lines_of_128() -> None:
+    array = np.arange(16 * 24, dtype=np.uint32).reshape(16, 24)
+    out = np.zeros(array.size, dtype=np.uint32)
+    body = expect(array.nbytes) + load(0, "%rd10", 0, 0) + WAIT + COPY_OUT.replace("{words}", str(array.size))
+    run(body, out, TensorMap(array, box=(24, 16), swizzle="96B"), target="sm_103a")
+    chunks, given = out.reshape(-1, 4), array.reshape(-1, 4)
+    assert all(np.array_equal(chunks[chunk ^ (chunk // 8 % 2)], given[chunk]) for chunk in range(len(chunks)))
+
+
+@pytest.mark.parametrize(("element", "bits", "swizzle"), [
+    ("b4x16", 4, "none"), ("b4x16_p64", 4, "none"), ("b4x16_p64", 4, "128B"), ("b6x16_p32", 6, "128B"),
+])  # fmt: skip
+def test_elements_smaller_than_bytes_are_padded_on_their_way(element: str, bits: int, swizzle: str) -> None:
+    rng = np.random.default_rng(bits)
+    row = 128 * bits // 8
+    array = rng.integers(0, 256, (8, row), dtype=np.uint8)
+    group, place = {"b4x16": (row, row), "b4x16_p64": (8, 16), "b6x16_p32": (12, 16)}[element]
+    out = np.zeros(8 * row // group * place // 4, dtype=np.uint32)
+    count = out.size
+    body = expect(array.nbytes) + load(0, "%rd10", 0, 0) + WAIT + COPY_OUT.replace("{words}", str(count))
+    made = TensorMap(array, box=(128, 8), shape=(128, 8), strides=(row,), element=element, swizzle=swizzle)
+    if element != "b4x16":
+        with pytest.raises(SimulationFault, match="uninitialized"):
+            run(body, out, made, target="sm_100a")
+    run(body, out, made, target="sm_100a", checks="basic")
+    chunks = out.view(np.uint8).reshape(-1, 16)
+    if swizzle == "128B":
+        chunks = np.stack([chunks[chunk ^ (chunk // 8 % 8)] for chunk in range(len(chunks))])
+    assert np.array_equal(chunks.reshape(-1, place)[:, :group], array.reshape(-1, group))
+
+
+def test_bytes_of_6_bits_are_packed_on_their_way_out() -> None:
+    array = np.zeros((4, 96), dtype=np.uint8)
+    made = TensorMap(array, box=(128, 4), shape=(128, 4), strides=(96,), element="b6x16_p32")
+    store = FENCED + STORE.replace("{4, 2}", "{0, 0}") + "@%p1 cp.async.bulk.wait_group 0;"
+    run(store, np.zeros(1), made, target="sm_100a")
+    codes = np.arange(128, dtype=np.uint32).view(np.uint8) & 63
+    bits = np.unpackbits(codes[:, None], axis=1, bitorder="little")[:, :6]
+    assert np.array_equal(array.reshape(-1), np.packbits(bits.reshape(-1), bitorder="little"))
+    padded = TensorMap(array, box=(128, 4), shape=(128, 4), strides=(64,), element="b4x16_p64")
+    with pytest.raises(SimulationFault, match="elements b4x16_p64 of a tensor map are not copied to global memory"):
+        run(store, np.zeros(1), padded, target="sm_100a")
+
+
+@pytest.mark.parametrize(
+    ("copy", "said"),
+    [
+        (f"{TMA} [%r21], [%rd10, {{0}}], [%r20];", "needs 2 coordinates"),
+        (f"{TMA.replace('.2d', '')} [%r21], [%rd10, {{0, 0}}], [%r20];", "needs a rank"),
+        (f"{TMA} [%r21], [%rd10], [%r20];", "needs a tensor map with coordinates"),
+        (f"{TMA} [%r21], [%rd10, {{0, 0}}];", "lacks an operand"),
+        (f"{TMA}.multicast::cluster [%r21], [%rd10, {{0, 0}}], [%r20];", "needs a mask of CTAs"),
+        (STORE.replace("cta.bulk", "cta.im2col.bulk"), "to global memory has no mode im2col"),
+        (f"{TMA.replace('global', 'global.tile::scatter4')} [%r21], [%rd10, {{0, 0}}], [%r20];", "mode tile::scatter4"),
+    ],
+)  # fmt: skip
+def test_copies_that_do_not_exist_are_refused(copy: str, said: str) -> None:
+    with pytest.raises(PtxError, match=said):
+        run(copy, np.zeros(1), TensorMap(np.zeros((8, 16), np.uint32), box=(16, 8)))
+
+
+def test_a_prefetch_is_of_a_place_in_a_tensor_map() -> None:
+    made = TensorMap(np.zeros((8, 16), np.uint32), box=(16, 8))
+    prefetch = "@%p1 cp.async.bulk.prefetch.tensor.2d.L2.global.tile [%rd10, {0, -3}];"
+    run(prefetch, np.zeros(1), made)
+    with pytest.raises(SimulationFault, match="no multiple of 16"):
+        run(prefetch.replace("{0", "{2"), np.zeros(1), made)
+    with pytest.raises(SimulationFault, match="has rank 2, the instruction 3"):
+        run(prefetch.replace("2d", "3d").replace("{0", "{0, 0"), np.zeros(1), made)
 
 
 def test_wrong_tensor_maps_are_refused() -> None:

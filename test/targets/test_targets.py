@@ -34,6 +34,11 @@ PROBES = {
     "[r0], [d0, {r1, r1, r1, r1, r1}], [r2];",
     "tma_scatter4": "cp.async.bulk.tensor.2d.global.shared::cta.tile::scatter4.bulk_group "
     "[d0, {r1, r1, r1, r1, r1}], [r0];",
+    "tma_cluster_forms": "cp.async.bulk.tensor.2d.shared::cluster.global.tile::gather4.mbarrier::complete_tx::bytes "
+    "[r0], [d0, {r1, r1, r1, r1, r1}], [r2];",
+    "tma_swizzle_atoms": "tensormap.replace.tile.swizzle_atomicity.global.b1024.b32 [d0], 3;",
+    "tma_swizzle_96B": "tensormap.replace.tile.swizzle_mode.global.b1024.b32 [d0], 4;",
+    "tma_packed_elements": "tensormap.replace.tile.elemtype.global.b1024.b32 [d0], 15;",
     "tensormap_replace": "tensormap.replace.tile.global_address.global.b1024.b64 [d0], d1;",
     "griddepcontrol": "griddepcontrol.wait;",
     "multimem": "multimem.ld_reduce.global.add.f32 f0, [d0];",

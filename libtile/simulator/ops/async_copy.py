@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 from ..access import AccessInfo
 from ..codegen import Emitter, op
-from ..ir import Addr, Instruction, Reg
-from ..tensor_copy import TensorCopy
+from ..ir import Addr, Instruction, Reg, Vec
+from ..tensor_copy import PIXELS, ROWS, TILES, TensorCopy
 from ..types import TYPES
 from .atomic import REDUCTIONS, reduction_for
 from .memory import SPACES, address, groups_pending
@@ -124,31 +125,80 @@ def _bulk_reduce(cg: Emitter, ins: Instruction) -> None:
     cg.emit(f"M.bulk_reduce({into}, {origin}, g, {', '.join(names)}, {cg.use(combine)}, {cg.mask()})")
 
 
+_LOADED = {"tile": TILES, "tile::gather4": ROWS, "im2col": PIXELS}
+_STORED = {"tile": TILES, "tile::scatter4": ROWS, "im2col_no_offs": PIXELS}
+_WIDE = ("im2col::w", "im2col::w::128", "im2col_no_offs::w")
+
+
+def _mode(cg: Emitter, ins: Instruction, load: bool) -> str:
+    """What a tensor copy moves."""
+    named = [m for m in ins.modifiers if m.startswith(("tile", "im2col"))]
+    if len(named) > 1:
+        cg.fail(f"a tensor copy has one mode, not {' and '.join(named)}")
+    mode = named[0] if named else "tile"
+    if mode in _WIDE:
+        cg.fail(f"the mode {mode} of tensor copies is not simulated: how its tensor maps are encoded is not known")
+    modes = _LOADED if load else _STORED
+    if mode not in modes:
+        cg.fail(f"a tensor copy {'from' if load else 'to'} global memory has no mode {mode}")
+    target, feature = cg.program.target, "tma"
+    if mode == "tile::scatter4":
+        feature = "tma_scatter4"
+    elif mode == "tile::gather4":
+        feature = "tma_gather4" if "shared::cta" in ins.modifiers else "tma_cluster_forms"
+    if target is not None and not target.has(feature):
+        cg.fail(f"the mode {mode} of tensor copies is not there on {target.name}")
+    return modes[mode]
+
+
+def _coordinates(cg: Emitter, ins: Instruction, mode: str, tensor: Any) -> str:
+    """The coordinates of a tensor copy, as many as its rank says."""
+    rank = next((int(m[0]) for m in ins.modifiers if m in ("1d", "2d", "3d", "4d", "5d")), 0)
+    if rank not in {ROWS: (2,), PIXELS: (3, 4, 5)}.get(mode, (1, 2, 3, 4, 5)):
+        cg.fail(f"a tensor copy of this mode has no rank {rank}" if rank else "a tensor copy needs a rank")
+    if not isinstance(tensor, Addr) or len(tensor.extra) != 1 or not isinstance(tensor.extra[0], Vec):
+        cg.fail("a tensor copy needs a tensor map with coordinates")
+    return _vector(cg, tensor.extra[0], 5 if mode == ROWS else rank, "coordinates", "s32")
+
+
+def _vector(cg: Emitter, operand: Any, count: int, what: str, kind: str) -> str:
+    if not isinstance(operand, Vec) or len(operand.items) != count:
+        cg.fail(f"this tensor copy needs {count} {what}")
+    return "(" + ", ".join(cg.src(x, TYPES[kind]) for x in operand.items) + ",)"
+
+
 def _tensor(cg: Emitter, ins: Instruction) -> None:
-    """cp(.reduce).async.bulk(.prefetch).tensor in tile mode."""
+    """cp(.reduce).async.bulk(.prefetch).tensor."""
     modifiers = ins.modifiers
-    if "prefetch" in modifiers:
-        return
-    by_rows = any(m in ("tile::gather4", "tile::scatter4") for m in modifiers)
-    if not by_rows and any(m.startswith(("im2col", "tile::")) for m in modifiers):
-        cg.fail("only tile, gather4 and scatter4 modes of tensor copies are simulated")
+    prefetch = "prefetch" in modifiers
     spaces = [m for m in modifiers if m in SPACES]
-    if len(spaces) < 2:
+    if len(spaces) < (1 if prefetch else 2):
         cg.fail("cp.async.bulk.tensor needs two state spaces")
-    load = spaces[0].startswith("shared")
+    load = prefetch or spaces[0].startswith("shared")
+    mode = _mode(cg, ins, load)
     operands = list(ins.operands)
-    place, tensor = (operands[0], operands[1]) if load else (operands[1], operands[0])
-    corner = tensor.extra[0].items
+    tensor = operands.pop(1 if load and not prefetch else 0)
+    if len(operands) < (0 if prefetch else 2 if load else 1):
+        cg.fail("a tensor copy lacks an operand")
     cg.uniform = True
-    names = [address(cg, tensor), "(" + ", ".join(cg.src(x, TYPES["s32"]) for x in corner) + ",)", address(cg, place)]
-    names.append(address(cg, operands[2]) if load else "None")
-    multicast = "multicast::cluster" in modifiers
-    names.append(cg.src(operands[3], TYPES["u16"]) if multicast else "None")
+    names = [address(cg, tensor), _coordinates(cg, ins, mode, tensor)]
+    names.append("None" if prefetch else address(cg, operands.pop(0)))
+    names.append(address(cg, operands.pop(0)) if load and not prefetch else "None")
+    offsets = "()"
+    if mode == PIXELS and load:
+        rank = len(tensor.extra[0].items)
+        offsets = _vector(cg, operands.pop(0) if operands else None, rank - 2, "im2col offsets", "u16")
+    if "multicast::cluster" in modifiers and not operands:
+        cg.fail("a multicast needs a mask of CTAs")
+    names.append(cg.src(operands[0], TYPES["u16"]) if "multicast::cluster" in modifiers else "None")
     reduction = cg.use(partial(reduction_for, _reduction_of(cg, ins))) if modifiers[0] == "reduce" else "None"
     cg.uniform = False
     instruction = cg.use(ins, f"i{id(ins)}")
-    copy = f"{cg.use(TensorCopy)}({instruction}, {', '.join(names)}, {reduction}, {by_rows})"
-    cg.emit(f"M.tensor_copy({copy}, g, {load}, {cg.mask()})")
+    copy = f"{cg.use(TensorCopy)}({instruction}, {mode!r}, {', '.join(names)}, {offsets}, {reduction})"
+    if prefetch:
+        cg.emit(f"M.tensor_prefetch({copy}, g, {cg.mask()})")
+    else:
+        cg.emit(f"M.tensor_copy({copy}, g, {load}, {cg.mask()})")
 
 
 _REPLACED = ("global_address", "global_dim", "global_stride")
