@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from .atomics import Combine
 from .ir import Instruction
 from .limits import MAX_BYTES
 from .mbarrier import MBarriers
-from .memory import GLOBAL_BASE, IN_USE, PENDING, READY
+from .memory import CLUSTER_SHIFT, GLOBAL_BASE, IN_USE, PENDING, READY, cluster_prefix
 
 if TYPE_CHECKING:
     from .group import ThreadGroup
@@ -43,7 +44,7 @@ class Job:
     owner: tuple[int, int] | None = None
     # Warp instructions that had been executed when it was submitted.
     issued: int = 0
-    # Bytes of shared memory that are not to be written until its group has been waited for.
+    # Bytes of shared memory that are not to be written until its group has been waited for, or it has signalled.
     reads: np.ndarray | None = None
     # The thread whose work ends at an mbarrier, and writes or signals shared memory.
     signals: int | None = None
@@ -71,6 +72,8 @@ class AsyncEngine(MBarriers):
         self.bulk_group = np.zeros(self.thread_count, dtype=np.int64)
         # How much of what is in flight reads each shared byte; made when something does.
         self.in_use = np.zeros(0, dtype=np.uint16)
+        # How many reductions in flight change each shared byte; made when one does.
+        self.reduced = np.zeros(0, dtype=np.uint16)
         # Copies out of shared memory that nobody has waited for, though some may have completed.
         self.unwaited: list[Job] = []
 
@@ -225,9 +228,11 @@ class AsyncEngine(MBarriers):
         src: np.ndarray,
         size: np.ndarray,
         barrier: np.ndarray | None,
+        cta_mask: np.ndarray | None,
         mask: np.ndarray | None,
     ) -> None:
-        """cp.async.bulk: one copy per thread, completed later, signalled by bytes on an mbarrier or by bulk groups."""
+        """cp.async.bulk: one copy per thread, completed later, signalled by bytes on an mbarrier or by bulk groups;
+        a multicast goes to the same place in each CTA of a mask."""
         ins = into.instruction
         chosen = np.arange(g.n) if mask is None else np.flatnonzero(mask)
         for k in chosen.tolist():
@@ -236,15 +241,21 @@ class AsyncEngine(MBarriers):
             self._check_bulk(ins, thread, int(dst[k]), int(src[k]), count)
             if count == 0:
                 continue
-            self._bulk_one(
-                into,
-                origin,
-                thread,
-                dst[k : k + 1],
-                src[k : k + 1],
-                count,
-                None if barrier is None else barrier[k : k + 1],
-            )
+            signal = None if barrier is None else int(barrier[k])
+            ends = self.destinations(ins, thread, int(dst[k]), signal, None if cta_mask is None else int(cta_mask[k]))
+            self._bulk_one(into, origin, thread, ends, src[k : k + 1], count)
+
+    def destinations(
+        self, ins: Instruction, thread: np.ndarray, place: int, barrier: int | None, cta_mask: int | None
+    ) -> list[tuple[int, int | None]]:
+        """Where a copy goes and which mbarrier it signals: as given, or in each CTA of a multicast's mask."""
+        if cta_mask is None:
+            return [(place, barrier)]
+        if cta_mask >> self.cluster_size:
+            self.fault("illegal-instruction", f"CTA mask 0x{cta_mask:x} goes beyond the cluster", ins, thread)
+        inner = (1 << CLUSTER_SHIFT) - 1
+        prefixes = [cluster_prefix(rank) for rank in range(self.cluster_size) if cta_mask >> rank & 1]
+        return [(place & inner | to, None if barrier is None else barrier & inner | to) for to in prefixes]
 
     def bulk_reduce(
         self,
@@ -254,31 +265,84 @@ class AsyncEngine(MBarriers):
         dst: np.ndarray,
         src: np.ndarray,
         size: np.ndarray,
+        barrier: np.ndarray | None,
         combine: Combine,
         mask: np.ndarray | None,
     ) -> None:
-        """cp.reduce.async.bulk from shared to global memory: one per thread, as part of its bulk group."""
+        """cp.reduce.async.bulk from shared memory: one per thread, to global memory as part of its bulk group, or to a
+        CTA's shared memory, signalled by bytes on an mbarrier there."""
         ins = into.instruction
         for k in (np.arange(g.n) if mask is None else np.flatnonzero(mask)).tolist():
             thread = g.threads[k : k + 1].copy()
             count = int(size[k])
             self._check_bulk(ins, thread, int(dst[k]), int(src[k]), count)
-            step = np.arange(0, count, into.size, dtype=np.uint64)
+            if count == 0:
+                continue
+            name, step = "cp.reduce.async.bulk", np.arange(0, count, into.size, dtype=np.uint64)
             run = np.repeat(thread, len(step))
             source, target = src[k : k + 1].astype(np.uint64) + step, dst[k : k + 1].astype(np.uint64) + step
-            if not len(step):
-                continue
-            self._check_proxy(self.locate(origin, "shared", source, run, origin.size)[1], ins, thread)
-            self.load_at(origin, source, run)
-
-            def finish(source: np.ndarray = source, target: np.ndarray = target, run: np.ndarray = run) -> None:
-                # As late as it may be: reusing the source early shows.
-                old = self.load_at(into, target, run)
-                self.store_at(into, target, combine(old, self.load_at(origin, source, run), None), run)
-
-            job = Job("cp.reduce.async.bulk", ins, finish)
-            job.owner = (int(thread[0]), int(self.bulk_group[thread[0]]))
+            off = self.locate(origin, "shared", source, run, origin.size)[1]
+            self._check_proxy(off, ins, thread)
+            given = self.load_at(origin, source, run)
+            # As late as it may be: reusing the source early shows.
+            values = partial(self.load_at, origin, source, run)
+            reads = (off[:, None] + np.arange(into.size)).reshape(-1) if self.races is not None else None
+            if barrier is None:
+                job = Job(name, ins, partial(self._reduce_at, into, target, run, values, combine), reads=reads)
+                job.owner = (int(thread[0]), int(self.bulk_group[thread[0]]))
+            else:
+                there = self._reduced(into, target, run, given)
+                place = self._signalled(ins, barrier[k : k + 1], thread)
+                finish = self._reduction_there(into, there, values, combine, place, count, thread)
+                job = Job(name, ins, finish, reads=reads, signals=int(thread[0]))
             self.submit(job)
+
+    def _reduce_at(
+        self, into: AccessInfo, target: np.ndarray, run: np.ndarray, values: Callable[[], np.ndarray], combine: Combine
+    ) -> None:
+        """What ends a reduction into global memory."""
+        self.store_at(into, target, combine(self.load_at(into, target, run), values(), None), run)
+
+    def _reduced(self, into: AccessInfo, target: np.ndarray, run: np.ndarray, values: np.ndarray) -> np.ndarray:
+        """Marks what a reduction changes in shared memory, which others may be changing as well; offsets there."""
+        off = self.locate(into, "shared", target, run, into.size)[1]
+        spots = (off[:, None] + np.arange(into.size)).reshape(-1)
+        if not len(self.reduced):
+            self.reduced = np.zeros(self.shared_arena.size, dtype=np.uint16)
+        first = self.reduced[off] == 0
+        if first.any():
+            at = off[first]
+            self.load_at(into, target[first], run[first])
+            if self.check:
+                self._check_store(into, "shared", self.shared_arena, at, at // into.size, values[first], run[first])
+            self._check_proxy(at, into.instruction, run[:1])
+        self.reduced[spots] += 1
+        self.shared_arena.flags[spots] |= PENDING
+        return off
+
+    def _reduction_there(
+        self, into: AccessInfo, off: np.ndarray, values: Callable[[], np.ndarray], combine: Combine, place: int,
+        count: int, thread: np.ndarray,
+    ) -> Callable[[], None]:  # fmt: skip
+        """What ends a reduction into shared memory."""
+        spots = (off[:, None] + np.arange(into.size)).reshape(-1)
+        races = self.races
+        clock = races.snapshot(int(thread[0]) >> 5) if races is not None else None
+
+        def finish() -> None:
+            view = self.shared_arena.views[into.code]
+            view[off // into.size] = combine(view[off // into.size], values(), None)
+            self.reduced[spots] -= 1
+            self.shared_arena.flags[spots[self.reduced[spots] == 0]] = READY
+            if races is not None and clock is not None:
+                races.publish(place >> 2, clock)
+            self.complete_tx(place, count)
+
+        return finish
+
+    def _signalled(self, ins: Instruction, barrier: np.ndarray, thread: np.ndarray) -> int:
+        """The place of the mbarrier that a copy signals."""
+        return self._each(AccessInfo(ins, "shared", "u8", 1, True), barrier, thread)[0][0].place
 
     def _check_bulk(self, ins: Instruction, thread: np.ndarray, dst: int, src: int, count: int) -> None:
         """What every bulk copy of plain memory needs."""
@@ -289,56 +353,50 @@ class AsyncEngine(MBarriers):
             self.fault("out-of-bounds", text, ins, thread)
 
     def _bulk_one(
-        self,
-        into: AccessInfo,
-        origin: AccessInfo,
-        thread: np.ndarray,
-        dst: np.ndarray,
-        src: np.ndarray,
-        count: int,
-        barrier: np.ndarray | None,
-    ) -> None:
+        self, into: AccessInfo, origin: AccessInfo, thread: np.ndarray, ends: list[tuple[int, int | None]],
+        src: np.ndarray, count: int,
+    ) -> None:  # fmt: skip
         ins = into.instruction
         run = np.repeat(thread, count)
         step = np.arange(count, dtype=np.uint64)
         source = src.astype(np.uint64)[0] + step
-        target = dst.astype(np.uint64)[0] + step
+        held = None
         if origin.space == "shared":
-            _, off = self.locate(origin, "shared", source, run, 1)
-            self._check_proxy(off, ins, thread)
+            held = self.locate(origin, "shared", source, run, 1)[1]
+            self._check_proxy(held, ins, thread)
         elif origin.space == "global":
             self.check_global_proxy(ins, source, thread)
         data = self.load_at(origin, source, run)
-        arena, off = self.locate(into, into.space, target, run, 1)
-        if self.check:
-            self._check_store(into, into.space, arena, off, off, data, run)
-        if self.proxy is not None and into.space == "shared":
-            self.proxy.replaced(off, 1)
-        elif into.space == "global":
-            self._note_global_write(into, off, run)
-        arena.flags[off] |= PENDING
-        place = None
-        if barrier is not None:
-            owner = self._each(AccessInfo(ins, "shared", "u8", 1, True), barrier, thread)[0][0]
-            place = owner.place
+        arena, filled, places = self.global_arena, [], []
+        for to, barrier in ends:
+            arena, off = self.locate(into, into.space, np.uint64(to) + step, run, 1)
+            if self.check:
+                self._check_store(into, into.space, arena, off, off, data, run)
+            if self.proxy is not None and into.space == "shared":
+                self.proxy.replaced(off, 1)
+            elif into.space == "global":
+                self._note_global_write(into, off, run)
+            arena.flags[off] |= PENDING
+            filled.append(off)
+            if barrier is not None:
+                places.append(self._signalled(ins, np.array([barrier], dtype=np.uint64), thread))
         number = int(self.bulk_group[thread[0]])
         races = self.races
         clock = races.snapshot(int(thread[0]) >> 5) if races is not None else None
 
-        late = origin.space == "shared" and place is None
-        held = self.locate(origin, "shared", source, run, 1)[1] if late and self.races is not None else None
-
         def finish() -> None:
             # Shared memory is read as late as the copy may read it: reusing it early shows.
-            arena.data[off] = self.load_at(origin, source, run) if late else data
-            arena.flags[off] = READY
-            if place is not None:
+            now = data if held is None else self.load_at(origin, source, run)
+            for off in filled:
+                arena.data[off] = now
+                arena.flags[off] = READY
+            for place in places:
                 if races is not None and clock is not None:
                     races.publish(place >> 2, clock)
                 self.complete_tx(place, count)
 
-        job = Job("cp.async.bulk", ins, finish, reads=held)
-        if place is None:
+        job = Job("cp.async.bulk", ins, finish, reads=held if self.races is not None else None)
+        if not places:
             job.owner = (int(thread[0]), number)
         else:
             job.signals = int(thread[0])
@@ -416,7 +474,11 @@ class AsyncEngine(MBarriers):
         """Complete the oldest job, and with it what only waits for it; False when there is none."""
         if not self.jobs:
             return False
-        self.jobs.popleft().finish()
+        job = self.jobs.popleft()
+        job.finish()
+        if job.owner is None and job.reads is not None:
+            self.let_go_shared(job.reads)
+            self.unwaited.remove(job)
         return True
 
     def finish_async(self) -> None:

@@ -14,13 +14,14 @@ from libtile.numerics import tf32
 from libtile.support.records import dataclass
 from libtile.targets.tensor_map import PACKED_ROW
 
+from . import fp
 from .access import AccessInfo
 from .async_engine import Job
 from .atomics import Combine
 from .group import ThreadGroup
 from .ir import Instruction
 from .map_edits import MapEdits
-from .memory import ALLOCATED, CLUSTER_SHIFT, PENDING, READY, cluster_prefix
+from .memory import ALLOCATED, CLUSTER_SHIFT, PENDING, READY
 from .tensor_map import SIZE, DecodedMap, TensorMapError
 from .types import DTYPES
 
@@ -131,24 +132,24 @@ class TensorCopies(MapEdits):
             origin = AccessInfo(ins, "global", code, counted=False)
             self.check_global_proxy(ins, address[inside], thread)
             data[inside] = self.load_at(origin, address[inside], np.repeat(thread, inside.sum()))
-        if tensor.element == "tf32":
+        if tensor.element.endswith(".ftz"):
+            data = fp.flush(data.view(np.float32)).view(np.uint32)
+        if tensor.element.startswith("tf32"):
             data = tf32.nearest(data)
         into = AccessInfo(ins, "shared", code, counted=False)
         inner = (1 << CLUSTER_SHIFT) - 1
         places = tensor.shared_offsets(start & inner, count)
         gaps = tensor.padding(start & inner, count) if tensor.padded else None
         barrier = 0 if copy.barrier is None else int(np.broadcast_to(copy.barrier, (len(copy.shared),))[k]) & 0xFFFFFFFF
+        chosen = None if copy.cta_mask is None else int(np.broadcast_to(copy.cta_mask, (len(copy.shared),))[k])
         targets, empty = [], []
-        for rank in self._destinations(copy, thread, k):
-            prefix = start & ~inner if rank is None else cluster_prefix(rank)
+        for to, named in self.destinations(ins, thread, start, barrier, chosen):
+            prefix = to & ~inner
             off = self._claim(into, places | prefix, data, thread)
             if gaps is not None:
                 run = np.repeat(thread, len(gaps))
                 empty.append(self.locate(into, "shared", (gaps | prefix).view(np.uint64), run, 1)[1])
-            named = barrier if rank is None else barrier & inner | prefix
-            where = np.array([named], dtype=np.uint64)
-            owner = self._each(AccessInfo(ins, "shared", "u8", 1, True), where, thread)[0][0]
-            targets.append((off, owner.place))
+            targets.append((off, self._signalled(ins, np.array([named], dtype=np.uint64), thread)))
         races = self.races
         clock = races.snapshot(int(thread[0]) >> 5) if races is not None else None
 
@@ -163,15 +164,6 @@ class TensorCopies(MapEdits):
                 self.complete_tx(place, count * size)
 
         self.submit(Job("cp.async.bulk.tensor", ins, finish, signals=int(thread[0])))
-
-    def _destinations(self, copy: TensorCopy, thread: np.ndarray, k: int) -> list[int | None]:
-        """Cluster ranks that a load goes to; None stands for the address as given."""
-        if copy.cta_mask is None:
-            return [None]
-        bits = int(np.broadcast_to(copy.cta_mask, (len(copy.shared),))[k])
-        if bits >> self.cluster_size:
-            self.fault("illegal-instruction", f"CTA mask 0x{bits:x} goes beyond the cluster", copy.instruction, thread)
-        return [rank for rank in range(self.cluster_size) if bits >> rank & 1]
 
     def _claim(self, into: AccessInfo, places: np.ndarray, data: np.ndarray, thread: np.ndarray) -> np.ndarray:
         """Check and mark the destination bytes; returns their offsets in the arena."""

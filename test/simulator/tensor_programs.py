@@ -56,3 +56,10 @@ COPY_OUT = """
     add.u64 %rd1, %rd0, %rd1;
     st.global.u32 [%rd1], %r4; add.u32 %r1, %r1, 128; setp.lt.u32 %p3, %r1, {words}; @%p3 bra L;
 """  # fmt: skip
+
+STORE = (
+    "@%p1 cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%rd10, {4, 2}], [%r21]; "
+    "@%p1 cp.async.bulk.commit_group;"
+)
+FILL = "shl.b32 %r2, %r0, 2; add.u32 %r3, %r21, %r2; st.shared.u32 [%r3], %r0;"
+FENCED = FILL + "fence.proxy.async.shared::cta; bar.sync 0;"

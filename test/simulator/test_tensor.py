@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +14,9 @@ from libtile.simulator.tensor_map import swizzled
 from libtile.targets import tensor_map
 
 from .ptx import REGISTERS
-from .tensor_programs import COPY_OUT, HEADER, TMA, WAIT, expect, load, run
+from .tensor_programs import COPY_OUT, FENCED, FILL, HEADER, STORE, TMA, WAIT, expect, load, run
+
+MEET = "barrier.cluster.arrive; barrier.cluster.wait;"
 
 
 def test_tile_arrives_dense_and_reads_zero_outside_of_the_tensor() -> None:
@@ -66,14 +67,6 @@ def test_swizzle_is_its_own_inverse_and_keeps_16_byte_chunks() -> None:
         assert np.array_equal(moved % 16, addresses % 16)
 
 
-STORE = (
-    "@%p1 cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%rd10, {4, 2}], [%r21]; "
-    "@%p1 cp.async.bulk.commit_group;"
-)
-FILL = "shl.b32 %r2, %r0, 2; add.u32 %r3, %r21, %r2; st.shared.u32 [%r3], %r0;"
-FENCED = FILL + "fence.proxy.async.shared::cta; bar.sync 0;"
-
-
 def test_store_writes_the_part_of_the_tile_that_is_inside() -> None:
     tensor = np.zeros((8, 12), dtype=np.uint32)
     run(FENCED + STORE + "@%p1 cp.async.bulk.wait_group 0;", np.zeros(1), TensorMap(tensor, box=(16, 8)))
@@ -121,6 +114,10 @@ REDUCTIONS = [
     ("xor", np.uint64, "b64", np.bitwise_xor),
     ("min", np.int64, "s64", np.minimum),
     ("add", np.float64, "f64", np.add),
+    ("inc", np.uint32, "u32", lambda old, new: np.where(old >= new, 0, old + 1)),
+    ("dec", np.uint32, "u32", lambda old, new: np.where((old == 0) | (old > new), new, old - 1)),
+    ("and", np.uint32, "b32", np.bitwise_and),
+    ("or", np.uint64, "b64", np.bitwise_or),
 ]
 
 
@@ -175,19 +172,6 @@ def test_bytes_that_host_code_encoded_are_taken_with_the_address_that_it_knew() 
     assert np.array_equal(out, tensor[4:12, 16:32])
 
 
-@pytest.mark.parametrize(("swizzle", "unit"), [("128B atom 32B", 2), ("128B atom 64B", 4)])
-def test_swizzles_by_wider_atoms_move_them_whole(swizzle: str, unit: int) -> None:
-    tensor = np.arange(16 * 32, dtype=np.uint32).reshape(16, 32)
-    out = np.zeros((16, 8, 4), dtype=np.uint32)
-    body = expect(tensor.nbytes) + load(0, "%rd10", 0, 0) + WAIT + COPY_OUT.replace("{words}", str(tensor.size))
-    run(body, out, TensorMap(tensor, box=(32, 16), swizzle=swizzle), target="sm_100a")
-    chunks = tensor.reshape(16, 8, 4)
-    for row in range(16):
-        for chunk in range(8):
-            atom, within = divmod(chunk, unit)
-            assert np.array_equal(out[row, (atom ^ row % (8 // unit)) * unit + within], chunks[row, chunk])
-
-
 @pytest.mark.parametrize("rank", [1, 3, 4, 5])
 def test_tiles_of_every_rank(rank: int) -> None:
     sizes = (3, 4, 5, 6, 16)[-rank:]
@@ -204,6 +188,33 @@ def test_tiles_of_every_rank(rank: int) -> None:
     padded[tuple(slice(s) for s in sizes)] = tensor
     wanted = padded[tuple(slice(c, c + b) for c, b in zip(corner, box, strict=True))]
     assert np.array_equal(out, wanted.reshape(-1))
+
+
+@pytest.mark.parametrize("rank", [1, 3, 4, 5])
+def test_tiles_of_every_rank_are_stored(rank: int) -> None:
+    sizes, box, corner = (3, 4, 5, 6, 16)[-rank:], (2, 2, 4, 2, 4)[-rank:], (2, 1, 3, 5, 8)[-rank:]
+    tensor = np.zeros(sizes, dtype=np.uint32)
+    where = ", ".join(str(c) for c in reversed(corner))
+    copy = STORE.replace("tensor.2d", f"tensor.{rank}d").replace("4, 2", where)
+    run(FENCED + copy + "@%p1 cp.async.bulk.wait_group 0;", np.zeros(1), TensorMap(tensor, box=tuple(reversed(box))))
+    padded = np.zeros([s + b for s, b in zip(sizes, box, strict=True)], dtype=np.uint32)
+    padded[tuple(slice(c, c + b) for c, b in zip(corner, box, strict=True))] = np.arange(np.prod(box)).reshape(box)
+    assert np.array_equal(tensor, padded[tuple(slice(s) for s in sizes)])
+
+
+def test_a_multicast_of_a_tile_goes_to_all_ctas_of_its_mask() -> None:
+    tensor, out = np.arange(128, dtype=np.uint32).reshape(8, 16), np.zeros((2, 128), dtype=np.uint32)
+    copy = load(0, "%rd10", 0, 0).replace("@%p1", "@%p4").replace("bytes [", "bytes.multicast::cluster [")
+    start = "mov.u32 %r5, %ctaid.x; setp.eq.and.u32 %p4, %r5, 0, %p1;" + MEET
+    end = "mul.wide.u32 %rd5, %r5, 512; add.u64 %rd0, %rd0, %rd5;" + COPY_OUT.replace("{words}", "128") + MEET
+    for mask in (3, 4):
+        body = expect(512) + start + copy.replace("[%r20];", f"[%r20], {mask};") + WAIT + end
+        if mask == 3:
+            run(body, out, TensorMap(tensor, box=(16, 8)), grid=2, cluster=2)
+            continue
+        with pytest.raises(SimulationFault, match="CTA mask 0x4 goes beyond the cluster"):
+            run(body, out, TensorMap(tensor, box=(16, 8)), grid=2, cluster=2)
+    assert np.array_equal(out, np.stack([tensor.reshape(-1)] * 2))
 
 
 def test_element_strides_take_every_so_manyth_row_of_the_box() -> None:
@@ -280,101 +291,6 @@ def test_stores_do_not_begin_in_front_of_the_tensor() -> None:
     text = FENCED + STORE.replace("{4, 2}", "{0, -2}") + "@%p1 cp.async.bulk.wait_group 0;"
     with pytest.raises(SimulationFault, match=r"begins at \(0, -2\): coordinates of these are not negative"):
         run(text, np.zeros(1), TensorMap(np.zeros((8, 16), np.uint32), box=(16, 8)))
-
-
-@pytest.mark.parametrize(
-    ("made", "target", "said"),
-    [
-        ({"swizzle": "128B atom 32B"}, "sm_90a", "sm_90 do not have the swizzle 128B atom 32B"),
-        ({"swizzle": "128B atom 32B flip 8B"}, "sm_90a", "sm_90 do not have the swizzle 128B atom 32B flip 8B"),
-        ({"swizzle": "128B atom 64B"}, "sm_90a", "sm_90 do not have the swizzle 128B atom 64B"),
-        ({"swizzle": "128B atom 64B"}, "sm_120a", "128B atom 64B in copies to a cluster"),
-        ({"swizzle": "96B", "box": (24, 8)}, "sm_100a", "sm_100 do not have the swizzle 96B"),
-        ({"element": "b4x16", "shape": (256, 8)}, "sm_90a", "sm_90 do not have elements b4x16"),
-        ({"element": "b4x16_p64", "shape": (256, 8), "box": (128, 8)}, "sm_90a", "do not have elements b4x16_p64"),
-        ({"element": "b6x16_p32", "shape": (128, 8), "strides": (128,), "box": (128, 8)}, "sm_90a", "b6x16_p32"),
-    ],
-)  # fmt: skip
-def test_maps_that_a_target_does_not_have_are_faults_that_say_so(made: dict[str, Any], target: str, said: str) -> None:
-    array = np.zeros((8, 32), dtype=np.uint32)
-    body = expect(1024) + load(0, "%rd10", 0, 0) + WAIT
-    with pytest.raises(SimulationFault, match=said):
-        run(body, np.zeros(1), TensorMap(array, **{"box": (32, 8), **made}), target=target)
-
-
-def test_maps_that_are_not_simulated_are_faults_that_say_so() -> None:
-    array = np.zeros((8, 2, 32), dtype=np.uint32)
-    body = expect(1024) + load(0, "%rd10", 0, 0).replace("2d", "3d").replace("{0, 0}", "{0, 0, 0}") + WAIT
-    tiled = tensor_map.TiledMap(0, "u32", (32, 2, 8), (128, 256), (4, 2, 8), interleave="16B")
-    with pytest.raises(SimulationFault, match="tensor maps interleaved by 16B are not simulated"):
-        run(body, np.zeros(1), EncodedTensorMap(array, tensor_map.encode(tiled), 0))
-    with pytest.raises(LaunchError, match="no tensor map"):
-        run(body, np.zeros(1), EncodedTensorMap(array, bytes(128), 0))
-
-
-def flipped(rows: np.ndarray) -> np.ndarray:
-    """[rows, 8, 4] words by atoms of 32 bytes, with halves of 16 bytes exchanged in every other row."""
-    moved = np.empty_like(rows)
-    for row in range(len(rows)):
-        for chunk in range(8):
-            moved[row, ((chunk // 2) ^ row % 4) * 2 + chunk % 2] = np.roll(rows[row, chunk], 2 * (row % 2))
-    return moved
-
-
-def test_the_swizzle_with_a_flip_exchanges_halves_of_every_other_row() -> None:
-    array = np.arange(16 * 32, dtype=np.uint32).reshape(16, 32)
-    out = np.zeros((16, 8, 4), dtype=np.uint32)
-    body = expect(array.nbytes) + load(0, "%rd10", 0, 0) + WAIT + COPY_OUT.replace("{words}", str(array.size))
-    made = TensorMap(array, box=(32, 16), swizzle="128B atom 32B flip 8B")
-    run(body, out, made, target="sm_100a")
-    assert np.array_equal(out, flipped(array.reshape(16, 8, 4)))
-    store = FENCED + STORE + "@%p1 cp.async.bulk.wait_group 0;"
-    with pytest.raises(SimulationFault, match="flip 8B of a tensor map are not copied to global memory"):
-        run(store, np.zeros(1), made, target="sm_100a")
-
-
-def test_the_swizzle_of_96_bytes_is_by_lines_of_128() -> None:
-    array = np.arange(16 * 24, dtype=np.uint32).reshape(16, 24)
-    out = np.zeros(array.size, dtype=np.uint32)
-    body = expect(array.nbytes) + load(0, "%rd10", 0, 0) + WAIT + COPY_OUT.replace("{words}", str(array.size))
-    run(body, out, TensorMap(array, box=(24, 16), swizzle="96B"), target="sm_103a")
-    chunks, given = out.reshape(-1, 4), array.reshape(-1, 4)
-    assert all(np.array_equal(chunks[chunk ^ (chunk // 8 % 2)], given[chunk]) for chunk in range(len(chunks)))
-
-
-@pytest.mark.parametrize(("element", "bits", "swizzle"), [
-    ("b4x16", 4, "none"), ("b4x16_p64", 4, "none"), ("b4x16_p64", 4, "128B"), ("b6x16_p32", 6, "128B"),
-])  # fmt: skip
-def test_elements_smaller_than_bytes_are_padded_on_their_way(element: str, bits: int, swizzle: str) -> None:
-    rng = np.random.default_rng(bits)
-    row = 128 * bits // 8
-    array = rng.integers(0, 256, (8, row), dtype=np.uint8)
-    group, place = {"b4x16": (row, row), "b4x16_p64": (8, 16), "b6x16_p32": (12, 16)}[element]
-    out = np.zeros(8 * row // group * place // 4, dtype=np.uint32)
-    count = out.size
-    body = expect(array.nbytes) + load(0, "%rd10", 0, 0) + WAIT + COPY_OUT.replace("{words}", str(count))
-    made = TensorMap(array, box=(128, 8), shape=(128, 8), strides=(row,), element=element, swizzle=swizzle)
-    if element != "b4x16":
-        with pytest.raises(SimulationFault, match="uninitialized"):
-            run(body, out, made, target="sm_100a")
-    run(body, out, made, target="sm_100a", checks="basic")
-    chunks = out.view(np.uint8).reshape(-1, 16)
-    if swizzle == "128B":
-        chunks = np.stack([chunks[chunk ^ (chunk // 8 % 8)] for chunk in range(len(chunks))])
-    assert np.array_equal(chunks.reshape(-1, place)[:, :group], array.reshape(-1, group))
-
-
-def test_bytes_of_6_bits_are_packed_on_their_way_out() -> None:
-    array = np.zeros((4, 96), dtype=np.uint8)
-    made = TensorMap(array, box=(128, 4), shape=(128, 4), strides=(96,), element="b6x16_p32")
-    store = FENCED + STORE.replace("{4, 2}", "{0, 0}") + "@%p1 cp.async.bulk.wait_group 0;"
-    run(store, np.zeros(1), made, target="sm_100a")
-    codes = np.arange(128, dtype=np.uint32).view(np.uint8) & 63
-    bits = np.unpackbits(codes[:, None], axis=1, bitorder="little")[:, :6]
-    assert np.array_equal(array.reshape(-1), np.packbits(bits.reshape(-1), bitorder="little"))
-    padded = TensorMap(array, box=(128, 4), shape=(128, 4), strides=(64,), element="b4x16_p64")
-    with pytest.raises(SimulationFault, match="elements b4x16_p64 of a tensor map are not copied to global memory"):
-        run(store, np.zeros(1), padded, target="sm_100a")
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from ..codegen import Emitter, op
 from ..ir import Addr, Instruction, Reg, Vec
 from ..tensor_copy import PIXELS, ROWS, TILES, TensorCopy
 from ..types import TYPES
-from .atomic import REDUCTIONS, reduction_for
+from .atomic import PLAIN_REDUCTIONS, REDUCTIONS, reduction_for
 from .memory import SPACES, address, groups_pending
 
 _U32 = TYPES["u32"]
@@ -80,8 +80,6 @@ def _bulk(cg: Emitter, ins: Instruction) -> None:
         return
     if modifiers[2:3] == ("prefetch",):
         return
-    if "multicast::cluster" in modifiers:
-        cg.fail("multicast bulk copies are not simulated")
     spaces = [m for m in modifiers if m in SPACES]
     if len(spaces) < 2:
         cg.fail("cp.async.bulk needs two state spaces")
@@ -93,10 +91,15 @@ def _bulk(cg: Emitter, ins: Instruction) -> None:
     if any(m.startswith("mbarrier::") for m in modifiers):
         if not rest or not isinstance(rest[0], Addr):
             cg.fail("this bulk copy needs an mbarrier")
-        barrier = address(cg, rest[0])
+        barrier = address(cg, rest.pop(0))
+    ctas = "None"
+    if "multicast::cluster" in modifiers:
+        if not rest or barrier == "None" or spaces[0] != "shared::cluster":
+            cg.fail("a multicast needs a mask of CTAs, an mbarrier and a destination in shared::cluster")
+        ctas = cg.src(rest[0], TYPES["u16"])
     a, b, count = address(cg, dst), address(cg, src), cg.src(size, _U32)
     cg.uniform = False
-    cg.emit(f"M.bulk_copy({into}, {origin}, g, {a}, {b}, {count}, {barrier}, {cg.mask()})")
+    cg.emit(f"M.bulk_copy({into}, {origin}, g, {a}, {b}, {count}, {barrier}, {ctas}, {cg.mask()})")
 
 
 def _reduction_of(cg: Emitter, ins: Instruction) -> str:
@@ -108,19 +111,23 @@ def _reduction_of(cg: Emitter, ins: Instruction) -> str:
 
 
 def _bulk_reduce(cg: Emitter, ins: Instruction) -> None:
-    """cp.reduce.async.bulk.global.shared::cta.bulk_group.op.type [dst], [src], size."""
+    """cp.reduce.async.bulk.global.shared::cta.bulk_group.op.type [dst], [src], size, and
+    cp.reduce.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes.op.type [dst], [src], size, [mbar]."""
     spaces = [SPACES[m] for m in ins.modifiers if m in SPACES]
-    if spaces != ["global", "shared"]:
-        cg.fail("cp.reduce.async.bulk is simulated from shared to global memory only")
+    if len(spaces) != 2 or spaces[1] != "shared" or spaces[0] not in PLAIN_REDUCTIONS:
+        cg.fail("cp.reduce.async.bulk is from shared memory to global or shared memory")
     name, kind = _reduction_of(cg, ins), ins.modifiers[-1]
-    combine = reduction_for(name, kind)
-    if combine is None or kind not in TYPES:
-        cg.fail(f"cp.reduce.async.bulk has no .{name}.{kind}")
+    combine = reduction_for(name, kind) if kind in PLAIN_REDUCTIONS[spaces[0]].get(name, ()) else None
+    if combine is None:
+        cg.fail(f"cp.reduce.async.bulk to {spaces[0]} memory has no .{name}.{kind}")
     code = f"u{TYPES[kind].bits // 8}"
-    into = cg.use(AccessInfo(ins, "global", code, counted=False), f"a{id(ins)}d")
+    into = cg.use(AccessInfo(ins, spaces[0], code, counted=False), f"a{id(ins)}d")
     origin = cg.use(AccessInfo(ins, "shared", code, counted=False), f"a{id(ins)}s")
+    if len(ins.operands) < (4 if spaces[0] == "shared" else 3):
+        cg.fail("cp.reduce.async.bulk lacks an operand")
     cg.uniform = True
     names = [address(cg, ins.operands[0]), address(cg, ins.operands[1]), cg.src(ins.operands[2], _U32)]
+    names.append(address(cg, ins.operands[3]) if spaces[0] == "shared" else "None")
     cg.uniform = False
     cg.emit(f"M.bulk_reduce({into}, {origin}, g, {', '.join(names)}, {cg.use(combine)}, {cg.mask()})")
 

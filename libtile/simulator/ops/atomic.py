@@ -82,6 +82,18 @@ REDUCTIONS: dict[str, frozenset[str]] = {
 }  # fmt: skip
 
 
+_WORDS = frozenset({"u32"})
+PLAIN_REDUCTIONS: dict[str, dict[str, frozenset[str]]] = {
+    "global": {**REDUCTIONS, "add": _ADDED - {"f32.ftz"}}
+    | dict.fromkeys(("and", "or", "xor"), frozenset({"b32", "b64"})),
+    "shared": {
+        "add": frozenset({"u32", "s32", "u64"}), "min": frozenset({"u32", "s32"}), "max": frozenset({"u32", "s32"}),
+        "inc": _WORDS, "dec": _WORDS, **dict.fromkeys(("and", "or", "xor"), frozenset({"b32"})),
+    },
+}  # fmt: skip
+"""Of those that are not of tensors, by the space of the destination."""
+
+
 def reduction_for(name: str, element: str) -> Combine | None:
     """A bulk reduction of elements whose bits are held as unsigned numbers; None when there is none for the type."""
     if element not in REDUCTIONS[name]:
@@ -95,6 +107,8 @@ def reduction_for(name: str, element: str) -> Combine | None:
         x, y = old.view(dtype), b.view(dtype)
         if name != "add":
             return _COMBINE[name](x, y, c).view(old.dtype)
+        if element.endswith(".ftz"):
+            return fp.flush(fp.canon(fp.flush(x) + fp.flush(y))).view(old.dtype)
         return (fp.canon(x + y) if kind.kind == "f" else x + y).view(old.dtype)
 
     return combine
