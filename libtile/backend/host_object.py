@@ -116,16 +116,19 @@ def host_object(
 def made(kernels: Mapping[str, Launch], arch: str, system: str, parameters_at: int = 0) -> bytes:
     """What `host_object` gives, as LLVM makes it."""
     with LLVM:
-        return _object_of(host_ir(kernels, arch, system, parameters_at), arch)
+        return _object_of(host_ir(kernels, arch, system, parameters_at), arch, system)
 
 
-def _object_of(ir: str, arch: str) -> bytes:
+def _object_of(ir: str, arch: str, system: str) -> bytes:
     llvm = libllvm.load()
     module = llvm.parse_assembly(ir, llvm.create_context())
     module.verify()
     # The large code model is x86's; AArch64's position-independent code has none and needs none at this size.
     model = "large" if arch == "x86_64" else "small"
     triple = f"{arch}-unknown-linux-gnu"
-    machine = llvm.Target.from_triple(triple).create_target_machine(opt=2, reloc="pic", codemodel=model)
+    # Windows has a register of AArch64 for itself, which code for Linux may use.
+    features = "+reserve-x18" if (arch, system) == ("aarch64", "windows") else ""
+    target = llvm.Target.from_triple(triple)
+    machine = target.create_target_machine(features=features, opt=2, reloc="pic", codemodel=model)
     data: bytes = machine.emit_object(module)
     return data

@@ -188,12 +188,9 @@ def test_offsets_of_parameters_are_aligned_to_their_sizes():
     assert parameter_offsets(PARAMETERS) == ((0, 8, 16, 20, 24, 28, 32, 40, 48, 56, 64), 72)
 
 
-@pytest.mark.parametrize("parameters_at", [0x210, 0x380])
-def test_host_code_encodes_what_the_library_encodes(parameters_at):
-    """Of all ranks, element types and swizzles; the bytes in front of the maps and their second halves stay."""
-    pytest.importorskip("oracle.host_objects").require_host_code()
-    from oracle.host_objects import HostObject
-
+def check_host_code(made, parameters_at, turns):
+    """That a host object, as `made` loads it, encodes maps of all ranks, element types and swizzles as the library
+    does; the bytes in front of the maps and their second halves stay."""
     rng = random.Random(parameters_at)
     swizzles = {"none": 256, "32B": 32, "64B": 64, "128B": 128}
     recipes = []
@@ -210,11 +207,10 @@ def test_host_code_encodes_what_the_library_encodes(parameters_at):
             box.append(rng.randint(1, min(256, rows)))
             rows //= box[-1]
         recipes.append(TensorMapRecipe(1, element, sizes, strides, tuple(box), swizzle, size))
-    launch = Launch(PARAMETERS, tuple(recipes))
-    host = HostObject(host_object.host_object({"k": launch}, parameters_at=parameters_at))
+    host = made(Launch(PARAMETERS, tuple(recipes)))
     offsets, end = parameter_offsets(PARAMETERS)
     first = -(-(parameters_at + end) // 64) * 64 - parameters_at
-    for turn in range(50):
+    for turn in range(turns):
         values = [rng.randrange(256), rng.randrange(1 << 52) * 16, *(rng.randrange(0, 1 << 32) for _ in range(5)),
                   *(16 * rng.randrange(1 << rng.randrange(1, 32)) for _ in range(4))]  # fmt: skip
         if turn < 10:
@@ -227,6 +223,42 @@ def test_host_code_encodes_what_the_library_encodes(parameters_at):
             at = first + number * SIZE
             wanted[at : at + SIZE // 2] = tensor_map(recipe, values, values[1])[: SIZE // 2]
         assert host.filled("k", bytes(before)) == wanted
+
+
+@pytest.mark.parametrize("parameters_at", [0x210, 0x380])
+def test_host_code_encodes_what_the_library_encodes(parameters_at):
+    pytest.importorskip("oracle.host_objects").require_host_code()
+    from oracle.host_objects import HostObject
+
+    def made(launch):
+        return HostObject(host_object.host_object({"k": launch}, parameters_at=parameters_at))
+
+    check_host_code(made, parameters_at, 50)
+
+
+@pytest.mark.parametrize("system", host_object.SYSTEMS)
+@pytest.mark.parametrize("arch", host_object.ARCHITECTURES)
+def test_code_of_every_host_encodes_what_the_library_encodes(arch, system):
+    """On an emulated processor, called as the host's system calls it."""
+    emulated = pytest.importorskip("oracle.emulated_hosts")
+
+    def made(launch):
+        data = host_object.host_object({"k": launch}, arch, system, parameters_at=0x210)
+        return emulated.EmulatedObject(data, arch, system)
+
+    check_host_code(made, 0x210, 20)
+
+
+@pytest.mark.parametrize("system", host_object.SYSTEMS)
+@pytest.mark.parametrize("arch", host_object.ARCHITECTURES)
+def test_pre_load_of_every_host_gives_a_copy_that_leads_to_the_kernels(arch, system):
+    emulated = pytest.importorskip("oracle.emulated_hosts")
+    for kernels in (_kernels("one"), {**_kernels("one"), **MAPS}):
+        host = emulated.EmulatedObject(host_object.host_object(kernels, arch, system, 0x210), arch, system)
+        assert list(host.functions) == list(kernels)
+        assert host.pre_load(0) is None
+        record = struct.unpack("<i28xqqiiiiq", host.pre_load(2))
+        assert record[:2] == (2, 64) and record[3] == len(kernels)
 
 
 REMAKE = (

@@ -6,6 +6,7 @@ from __future__ import annotations
 import random
 import re
 import struct
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -111,26 +112,104 @@ def test_maps_of_all_ranks_and_types_are_those_of_the_reference(
         assert set(host.maps("k", visible, gpu_name)) == wanted | static
 
 
-def test_host_objects_of_ours_fill_what_those_of_the_reference_fill() -> None:
-    """For the same arguments, in the same place, the same maps: of the loads, and of the store."""
-    require_host_code()
-    data = (Path(__file__).resolve().parents[2] / "examples" / "gemm.bc").read_bytes()
-    made = libtile.compile(data, gpu_name="sm_90", schedule="specialized")
-    own, done = read_cubin(made.cubin), oracle.run_tileiras(data, "sm_90")
+def same_maps(
+    data: bytes, kernel: str, visible: Iterable[bytes], count: int, host: tuple[str, str] | None = None
+) -> list[bytes]:
+    """Our host object of a program makes the same maps, in the same places, as the reference's: in this process, or
+    for a host on an emulated processor. The last ones that it made."""
+    arch, system = host or ("x86_64", "linux")
+    made = libtile.compile(data, gpu_name="sm_90", schedule="specialized", host=(arch, system))
+    done = oracle.run_tileiras(data, "sm_90", f"--host-arch={arch}", f"--host-os={system}")
     assert done.cubin is not None, done.stderr
-    reference = read_cubin(done.cubin)
-    assert own.kernels["gemm"].parameters == reference.kernels["gemm"].parameters  # the visible ones
-    ours, theirs = HostObject(own.host_object), HostObject(reference.host_object)
+    own, reference = read_cubin(made.cubin), read_cubin(done.cubin)
+    assert own.kernels[kernel].parameters == reference.kernels[kernel].parameters  # the visible ones
+    objects = own.host_object, reference.host_object
+    if host is None:
+        require_host_code()
+        ours, theirs = map(HostObject, objects)
+    else:
+        emulated = pytest.importorskip("oracle.emulated_hosts")
+        ours, theirs = (emulated.EmulatedObject(data, *host) for data in objects)
+    maps: list[bytes] = []
+    for block in visible:
+        maps = ours.maps(kernel, block, "sm_90", count)
+        assert len(maps) == count
+        assert [m[:64] for m in maps] == [m[:64] for m in theirs.maps(kernel, block, "sm_90", count)]
+    return maps
+
+
+HOSTS = [
+    None, ("x86_64", "windows"), ("aarch64", "linux"),
+    *(pytest.param(host, marks=pytest.mark.slow) for host in (("x86_64", "linux"), ("aarch64", "windows"))),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_host_objects_of_ours_fill_what_those_of_the_reference_fill(host: tuple[str, str] | None) -> None:
+    """For the same arguments, in the same place, the same maps: of the loads, and of the store."""
+    data = (Path(__file__).resolve().parents[2] / "examples" / "gemm.bc").read_bytes()
     rng = random.Random(0)
-    for _ in range(100):
+    blocks = []
+    for _ in range(100 if host is None else 20):
         sizes = [(rng.randrange(1, 1 << rng.randrange(1, 31)), rng.randrange(1, 1 << 28)) for _ in range(3)]
         strides = [8 * rng.randrange(1, 1 << rng.randrange(1, 28)) for _ in range(3)]
-        visible = b"".join(
-            struct.pack("<Q4I", rng.randrange(1, 1 << 44) * 16, m, n, stride, 1)
-            for (m, n), stride in zip(sizes, strides)
+        blocks.append(
+            b"".join(
+                struct.pack("<Q4I", rng.randrange(1, 1 << 44) * 16, m, n, stride, 1)
+                for (m, n), stride in zip(sizes, strides)
+            )
         )
-        maps = ours.maps("gemm", visible, "sm_90")
-        assert len(maps) == 3 and maps == theirs.maps("gemm", visible, "sm_90")
+    same_maps(data, "gemm", blocks, 3, host)
+
+
+# A product of tiles of 128 rows, whose depth says how they are swizzled.
+PRODUCT = """cuda_tile.module @m {{
+  entry @k(%pa: tile<ptr<{t}>>, %pb: tile<ptr<{t}>>, %pc: tile<ptr<f32>>, %n: tile<i32>) {{
+    %qa = assume div_by<16>, %pa : tile<ptr<{t}>>
+    %qb = assume div_by<16>, %pb : tile<ptr<{t}>>
+    %qc = assume div_by<16>, %pc : tile<ptr<f32>>
+    %x, %y, %z = get_tile_block_id : tile<i32>
+    %va = make_tensor_view %qa, shape = [512, 1024], strides = [1024, 1] : {view}
+    %vb = make_tensor_view %qb, shape = [512, 1024], strides = [1024, 1] : {view}
+    %vc = make_tensor_view %qc, shape = [512, 512], strides = [512, 1] : tensor_view<512x512xf32, strides=[512,1]>
+    %wa = make_partition_view %va : partition_view<tile=(128x{k}), {view}>
+    %wb = make_partition_view %vb : partition_view<tile=(128x{k}), {view}>
+    %wc = make_partition_view %vc : partition_view<tile=(128x128), tensor_view<512x512xf32, strides=[512,1]>>
+    %zero = constant <f32: 0.0> : tile<128x128xf32>
+    %c0 = constant <i32: 0> : tile<i32>
+    %c1 = constant <i32: 1> : tile<i32>
+    %r = for %i in (%c0 to %n, step %c1) : tile<i32> iter_values(%acc = %zero) -> (tile<128x128xf32>) {{
+      %a, %t0 = load_view_tko weak %wa[%x, %i]
+        : partition_view<tile=(128x{k}), {view}>, tile<i32> -> tile<128x{k}x{t}>, token
+      %b, %t1 = load_view_tko weak %wb[%y, %i]
+        : partition_view<tile=(128x{k}), {view}>, tile<i32> -> tile<128x{k}x{t}>, token
+      %bt = permute %b [1, 0] : tile<128x{k}x{t}> -> tile<{k}x128x{t}>
+      %d = mmaf %a, %bt, %acc : tile<128x{k}x{t}>, tile<{k}x128x{t}>, tile<128x128xf32>
+      continue %d : tile<128x128xf32>
+    }}
+    %t2 = store_view_tko weak %r, %wc[%x, %y] : tile<128x128xf32>,
+      partition_view<tile=(128x128), tensor_view<512x512xf32, strides=[512,1]>>, tile<i32> -> token
+    return
+  }}
+}}
+"""
+DEPTHS = {("f16", 16): "32B", ("f16", 32): "64B", ("f16", 64): "128B", ("bf16", 32): "64B", ("f8E4M3FN", 32): "32B",
+          ("f8E5M2", 64): "64B", ("f8E4M3FN", 128): "128B"}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("type_", "depth", "swizzle"),
+    [
+        pytest.param(*key, swizzle, marks=() if key in (("f16", 16), ("f16", 32)) else pytest.mark.slow)
+        for key, swizzle in DEPTHS.items()
+    ],
+)
+def test_swizzles_are_those_of_the_reference(type_: str, depth: int, swizzle: str) -> None:
+    text = PRODUCT.format(t=type_, k=depth, view=f"tensor_view<512x1024x{type_}, strides=[1024,1]>")
+    data = libtile.write(libtile.parse(text), "13.4")
+    rng = random.Random(depth)
+    blocks = [struct.pack("<3QI", *(rng.randrange(1, 1 << 44) * 16 for _ in range(3)), 4) for _ in range(20)]
+    assert [decode(raw).swizzle for raw in same_maps(data, "k", blocks, 3)] == [swizzle, swizzle, "128B"]
 
 
 SAMPLE = ("mma_tf32_tf32_f32", "mma_i8_i8_i32", "gemm_bf16", "attention", "attention_causal")
