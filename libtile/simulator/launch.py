@@ -301,6 +301,11 @@ class _Dims:
                 grid = x, y, z
         if any(c < 1 for c in cluster):
             raise LaunchError(f"{function.name} asks for clusters of {cluster}")
+        if fixed and cluster != _three(fixed):
+            raise LaunchError(f"{function.name} needs clusters of {_three(fixed)} (.reqnctapercluster), not {cluster}")
+        rank = directives.get("maxclusterrank")
+        if rank and math.prod(cluster) > rank[0]:
+            raise LaunchError(f"{function.name} allows clusters of {rank[0]} CTAs (.maxclusterrank), not {cluster}")
         if any(g > most for g, most in zip(grid, MAX_GRID, strict=True)):
             raise LaunchError(f"grid {grid} is larger than {MAX_GRID}")
         if math.prod(cluster) > MAX_CLUSTER:

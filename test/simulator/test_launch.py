@@ -299,6 +299,53 @@ def test_cluster_has_ranks_and_reaches_the_shared_memory_of_its_neighbours() -> 
     assert out.reshape(4, 32)[:, 5].tolist() == [105, 5, 105, 5]
 
 
+@pytest.mark.parametrize(
+    ("directives", "options", "shape"),
+    [
+        (".reqnctapercluster 2, 3", {}, (2, 3, 1)),
+        (".reqnctapercluster 2, 3", {"cluster": (2, 3)}, (2, 3, 1)),
+        ("", {"cluster": (4, 1, 2)}, (4, 1, 2)),
+        (".maxclusterrank 8", {"cluster": (1, 6)}, (1, 6, 1)),
+        ("", {}, (1, 1, 1)),
+    ],
+)
+def test_clusters_are_those_of_the_launch_or_of_the_kernel(
+    directives: str, options: dict[str, Any], shape: tuple[int, int, int]
+) -> None:
+    """Each CTA says where it is: its place in its cluster, its cluster's place in the grid, and how many there are."""
+    names = [f"%{what}.{d}" for what in ("cluster_ctaid", "clusterid", "cluster_nctaid", "nclusterid") for d in "xyz"]
+    grid = (4, 6, 2)
+    body = OUT + """
+    mov.u32 %r1, %ctaid.z; mov.u32 %r2, %nctaid.y; mov.u32 %r3, %ctaid.y; mad.lo.u32 %r1, %r1, %r2, %r3;
+    mov.u32 %r2, %nctaid.x; mov.u32 %r3, %ctaid.x; mad.lo.u32 %r1, %r1, %r2, %r3; mul.wide.u32 %rd2, %r1, 56;
+    add.u64 %rd2, %rd0, %rd2; setp.ne.u32 %p1, %r0, 0; @%p1 exit;
+    """  # fmt: skip
+    names += ["%cluster_ctarank", "%cluster_nctarank"]
+    body += "".join(f"mov.u32 %r4, {name}; st.global.u32 [%rd2+{4 * i}], %r4;" for i, name in enumerate(names))
+    out = np.zeros((2, 6, 4, 14), dtype=np.uint32)
+    run(body, out, grid=grid, directives=directives, **options)
+    for z, y, x in np.ndindex(2, 6, 4):
+        at = (x, y, z)
+        within = [a % s for a, s in zip(at, shape, strict=True)]
+        place = [a // s for a, s in zip(at, shape, strict=True)]
+        rank = within[0] + shape[0] * (within[1] + shape[1] * within[2])
+        counts = [g // s for g, s in zip(grid, shape, strict=True)]
+        assert out[z, y, x].tolist() == [*within, *place, *shape, *counts, rank, np.prod(shape)]
+
+
+@pytest.mark.parametrize(
+    ("directives", "cluster", "said"),
+    [
+        (".reqnctapercluster 2", 4, r"needs clusters of \(2, 1, 1\) \(.reqnctapercluster\), not \(4, 1, 1\)"),
+        (".maxclusterrank 4", 8, "allows clusters of 4 CTAs"),
+        ("", 32, "more than 16 CTAs"),
+    ],
+)
+def test_clusters_that_a_kernel_does_not_take_are_refused(directives: str, cluster: int, said: str) -> None:
+    with pytest.raises(LaunchError, match=said):
+        run("", np.zeros(1, np.uint32), grid=32, cluster=cluster, directives=directives)
+
+
 def test_a_module_is_compiled_once_and_may_be_launched_often() -> None:
     parsed = parse_ptx(module(OUT + "st.global.u32 [%rd1], %r0;"))
     for block in (32, 7, 64):

@@ -145,3 +145,22 @@ def test_bytes_of_6_bits_are_packed_on_their_way_out() -> None:
     padded = TensorMap(array, box=(128, 4), shape=(128, 4), strides=(64,), element="b4x16_p64")
     with pytest.raises(SimulationFault, match="elements b4x16_p64 of a tensor map are not copied to global memory"):
         run(store, np.zeros(1), padded, target="sm_100a")
+
+
+@pytest.mark.parametrize("element", ELEMENTS)
+def test_what_lies_outside_is_zero_or_not_a_number(element: str) -> None:
+    size = tensor_map.ELEMENTS[element].bits // 8
+    inner, words = 64 // size, np.full((8, 16), 0x40404040, dtype=np.uint32)
+    body = expect(512) + load(0, "%rd10", 0, 4) + WAIT + COPY_OUT.replace("{words}", "128")
+    for fill_nan in (False, True) if element in tensor_map.FLOATS else (False,):
+        out = np.zeros_like(words)
+        run(body, out, TensorMap(words, (inner, 8), (inner, 8), (64,), element=element, fill_nan=fill_nan))
+        assert (out[:4].view(np.uint8) >> 4 == 4).any() and (out[:4] == out[0, 0]).all()
+        outside = out[4:].reshape(-1)
+        if not fill_nan:
+            assert not outside.any()
+        elif element == "bf16":
+            assert np.isnan((outside << 16).view(np.float32)).all() and np.isnan(outside.view(np.float32)).all()
+        else:
+            dtype = {2: np.float16, 4: np.float32, 8: np.float64}[size]
+            assert np.isnan(outside.view(dtype)).all()
