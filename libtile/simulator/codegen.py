@@ -23,6 +23,9 @@ from .errors import PtxError
 from .ir import Group, Imm, Instruction, Neg, Not, Reg, Sink, Special, Sym
 from .types import DTYPES, TYPES, PtxType, unsigned_code
 
+_FEATURES = {"wgmma": "wgmma", "tcgen05": "tcgen05", "clusterlaunchcontrol": "launch_control"}
+"""Features of the targets that have instructions that others have not, by opcode."""
+
 EmitFunction = Callable[["Emitter", Instruction], None]
 OPS: dict[str, EmitFunction] = {}
 
@@ -68,6 +71,12 @@ class Emitter:
         if ins is None:
             raise PtxError(message, 0, 0, "", self.program.module.filename)
         raise PtxError(message, ins.line, ins.column, ins.text, self.program.module.filename)
+
+    def require(self, feature: str, what: str) -> None:
+        """An error where the module's target has not what it needs."""
+        target = self.program.target
+        if target is not None and not target.has(feature):
+            self.fail(f"{what} is not there on {target.name}")
 
     def fresh(self, prefix: str = "v") -> str:
         self.count += 1
@@ -256,6 +265,8 @@ class Emitter:
         emit = OPS.get(ins.opcode)
         if emit is None:
             self.fail(f"instruction {ins.name} is not simulated")
+        if (feature := _FEATURES.get(ins.opcode)) is not None:
+            self.require(feature, f"the instruction {ins.opcode}")
         self.guard = self._guard(ins)
         self.uniform = not _reads_vectors(ins)
         if self.program.trace:

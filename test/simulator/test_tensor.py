@@ -287,6 +287,32 @@ def test_copies_by_rows_are_of_the_targets_that_have_them() -> None:
                 run(text, np.zeros(1), tensor, target=target)
 
 
+def test_reductions_by_rows_are_of_four() -> None:
+    tensor = np.full((24, 40), 1000, dtype=np.uint32)
+    body = FENCED + SCATTER.replace("cp.async.bulk.tensor", "cp.reduce.async.bulk.tensor").replace(
+        "cta.tile", "cta.add.tile"
+    )
+    run(body + "@%p1 cp.async.bulk.wait_group 0;", np.zeros(1), TensorMap(tensor, box=(32, 1)), target="sm_100a")
+    wanted = np.full((24, 40), 1000, dtype=np.uint32)
+    wanted[[3, 20, 5], 8:40] += np.arange(96, dtype=np.uint32).reshape(3, 32)
+    assert np.array_equal(tensor, wanted)
+
+
+@pytest.mark.parametrize(
+    ("text", "target", "said"),
+    [
+        ("wgmma.fence.sync.aligned;", "sm_100a", "the instruction wgmma is not there on sm_100"),
+        ("tcgen05.wait::ld.sync.aligned;", "sm_90a", "the instruction tcgen05 is not there on sm_90"),
+        ("tcgen05.wait::ld.sync.aligned;", "sm_120a", "the instruction tcgen05 is not there on sm_120"),
+        (load(0, "%rd10", 0, 0).replace("bytes [", "bytes.cta_group::2 ["), "sm_90a", "a pair of CTAs is not there on"),
+        (load(0, "%rd10", 0, 0), "sm_80", "the mode tile of tensor copies is not there on sm_80"),
+    ],
+)
+def test_instructions_are_of_the_targets_that_have_them(text: str, target: str, said: str) -> None:
+    with pytest.raises(PtxError, match=said):
+        run(text, np.zeros(1), TensorMap(np.zeros((8, 16), np.uint32), box=(16, 8)), target=target)
+
+
 def test_stores_do_not_begin_in_front_of_the_tensor() -> None:
     text = FENCED + STORE.replace("{4, 2}", "{0, -2}") + "@%p1 cp.async.bulk.wait_group 0;"
     with pytest.raises(SimulationFault, match=r"begins at \(0, -2\): coordinates of these are not negative"):

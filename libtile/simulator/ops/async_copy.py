@@ -148,13 +148,14 @@ def _mode(cg: Emitter, ins: Instruction, load: bool) -> str:
     modes = _LOADED if load else _STORED
     if mode not in modes:
         cg.fail(f"a tensor copy {'from' if load else 'to'} global memory has no mode {mode}")
-    target, feature = cg.program.target, "tma"
+    feature = "tma"
     if mode == "tile::scatter4":
         feature = "tma_scatter4"
     elif mode == "tile::gather4":
         feature = "tma_gather4" if "shared::cta" in ins.modifiers else "tma_cluster_forms"
-    if target is not None and not target.has(feature):
-        cg.fail(f"the mode {mode} of tensor copies is not there on {target.name}")
+    cg.require(feature, f"the mode {mode} of tensor copies")
+    if any(m.startswith("cta_group") for m in ins.modifiers):
+        cg.require("tcgen05", "a tensor copy of a pair of CTAs")
     return modes[mode]
 
 
