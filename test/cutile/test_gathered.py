@@ -107,6 +107,17 @@ def padded(tiles: tuple[int, int, int], less: int = 8) -> Problem:
     return gathered.padded, (2, 4), (x, w, np.zeros(wanted.shape, np.float32), m, n, k, 3, 3), wanted
 
 
+def images(tiles: tuple[int, int, int]) -> Problem:
+    """Pictures whose rows of results are no power of two, and a tile that reaches beyond the last one."""
+    m, n, k = tiles
+    rng = np.random.default_rng(7)
+    x, w = random(rng, 2, 10, 12, k), random(rng, 3, 3, k, n)
+    around = np.pad(x.astype(float), ((0, 0), (1, 1), (1, 1), (0, 0)))
+    parts = [around[:, r : r + 10 : 2, s : s + 12 : 2] @ w[r, s].astype(float) for r in range(3) for s in range(3)]
+    wanted = np.asarray(sum(parts)).reshape(-1, n)
+    return gathered.images, (1, 1), (x, w, np.zeros(wanted.shape, np.float32), 10, 12, m, n, k), wanted
+
+
 def prefill(tiles: tuple[int, int, int]) -> Problem:
     """Attention of many queries over pages that a table names, of sequences that end within a page."""
     queries, d, page = tiles
@@ -138,6 +149,7 @@ PROBLEMS: dict[str, Callable[[tuple[int, int, int]], Problem]] = {
     "padded": padded,
     "padded_copied": partial(padded, less=16),
     "prefill": prefill,
+    "images": images,
 }
 
 
@@ -189,7 +201,7 @@ def test_boxes_are_copied_by_a_producer(name: str, target: str) -> None:
 
 
 @pytest.mark.parametrize("target", ["sm_90", "sm_100"])
-@pytest.mark.parametrize("name", ["embedding", "embedding_i64", "apart", "padded"])
+@pytest.mark.parametrize("name", ["embedding", "embedding_i64", "apart", "padded", "images"])
 def test_what_tma_does_not_copy_is_loaded_by_warps_beside_the_producer(name: str, target: str) -> None:
     kernel, _, args, _ = PROBLEMS[name]((128, 128, 64))
     done = driver.compile_bytecode(cutile.bytecode_for(kernel, args)[0], Options(target, emit="tileas"))

@@ -51,6 +51,7 @@ from libtile.lowering.to_tileas.elementwise import is_elementwise
 from libtile.lowering.to_tileas.types import tile_shape
 from libtile.support.records import dataclass
 from libtile.targets import MmaAtom, Target
+from libtile.transforms.effects import is_speculatable
 
 MAKING = {4: (232, 40, 232), 8: (192, 32, 96)}
 """Registers of a consumer's, of the producer's and of a maker's thread, by the number of consumer warps."""
@@ -222,6 +223,6 @@ def carried_from(value: SSAValue) -> tuple[SSAValue, SSAValue]:
 
 def _can_be_remade(op: Operation) -> bool:
     """Whether the layouts of what an op takes follow from that of its one result, and it does nothing else."""
-    if len(op.results) != 1 or not is_pure(op):
+    if len(op.results) != 1 or not (is_pure(op) or is_speculatable(op)):
         return False
     return is_elementwise(op) or isinstance(op, (BroadcastOp, CatOp, ConvertLayoutOp, *LEAVES, *Renaming))

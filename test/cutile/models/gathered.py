@@ -83,3 +83,22 @@ def padded(X, W, Y, tm: Size, tn: Size, tk: Size, R: Size, S: Size):
                 b = ct.load(W, index=(r, s, c, 0), shape=(1, 1, tk, tn), padding_mode=ct.PaddingMode.ZERO)
                 acc = ct.mma(a, b.reshape((tk, tn)), acc)
     ct.store(Y, index=(y, x, 0), tile=acc.reshape((1, tm, tn)))
+
+
+@ct.kernel
+def images(X, W, Y, H: Size, Wd: Size, tm: Size, tn: Size, C: Size):
+    """A convolution of 3x3 that halves pictures with zeros around them: a tile is pixels in the order of memory, of as
+    many rows and pictures as they are, whose places are found by division."""
+    # X [N, H, Wd, C], W [3, 3, C, F], Y [N * H / 2 * Wd / 2, F]
+    i, j = ct.bid(0), ct.bid(1)
+    p = i * tm + ct.arange(tm, dtype=ct.int32)
+    rows, columns = H // 2, Wd // 2
+    n, y, x = p // (rows * columns), (p // columns) % rows, p % columns
+    acc = ct.full((tm, tn), 0.0, dtype=ct.float32)
+    ch = ct.arange(C, dtype=ct.int32)
+    for r in range(3):
+        for s in range(3):
+            pixels = n[:, None], (2 * y + r - 1)[:, None], (2 * x + s - 1)[:, None], ch[None, :]
+            b = ct.load(W, index=(r, s, 0, j), shape=(1, 1, C, tn), padding_mode=ct.PaddingMode.ZERO)
+            acc = ct.mma(ct.gather(X, pixels, padding_value=0), b.reshape((C, tn)), acc)
+    ct.store(Y, index=(i, j), tile=acc)
