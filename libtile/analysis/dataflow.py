@@ -216,8 +216,12 @@ def _address(op: CudaTileOp, state: State) -> Fact:
 
 @rule("assume")
 def _assume(op: CudaTileOp, state: State) -> Fact:
-    value = op.operand("value")
-    fact, predicate = get(state, value), op.properties["predicate"]
+    return analyse_assumption(op, get(state, op.operand("value")))
+
+
+def analyse_assumption(op: CudaTileOp, fact: Fact) -> Fact:
+    """What is known of the result of an `assume`, with what is known of its operand."""
+    value, predicate = op.operand("value"), op.properties["predicate"]
     shape = tile_shape(value.type)
     element = value.type.element_type if isinstance(value.type, TileType) else None
     if isinstance(predicate, BoundedAttr | DivByAttr) and element == i1:

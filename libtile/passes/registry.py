@@ -81,6 +81,7 @@ PASSES: dict[str, Entry] = {
     "expand-tileaa-ops": Entry("libtile.lowering.expand.expand:ExpandTileaaOpsPass", INNER, required=True),
     "fuse-fma": Entry("libtile.transforms.fuse_fma:FuseFmaPass", CUDA_TILE),
     "if-to-select": Entry("libtile.transforms.if_to_select:IfToSelectPass", CUDA_TILE, about=("cuda_tile.if",)),
+    "infer-assumptions": Entry("libtile.transforms.infer_assumptions:InferAssumptionsPass", CUDA_TILE),
     "infer-in-bounds": Entry("libtile.transforms.infer_in_bounds:InferInBoundsPass", CUDA_TILE),
     "inline": Entry("libtile.transforms.inline:InlinePass", CUDA_TILE),
     "licm": Entry("libtile.transforms.licm:LicmPass", CUDA_TILE, INNER, about=_LOOPS),

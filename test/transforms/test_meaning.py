@@ -39,6 +39,7 @@ PIPELINES = [
     "eliminate-redundant-tokens",
     "if-to-select{max-ops=60 max-elements=100000}",
     "infer-in-bounds",
+    "infer-assumptions",
     "expand-views{everywhere=true}",
     "tile-O3",
     "loop-split,canonicalize,cse,licm,dce,canonicalize",
@@ -57,6 +58,7 @@ SINGLE = [
 NOTHING_TO_DO = (
     "synthesize-debug-info-scopes",
     "infer-in-bounds",  # the profile has no views
+    "infer-assumptions",  # and nothing is assumed of its pointers
     "expand-views{everywhere=true}",
     "reorder-broadcast",  # and no tiles
     "merge-loads{adjacent=true}",

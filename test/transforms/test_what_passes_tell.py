@@ -108,6 +108,7 @@ MISSED: dict[str, tuple[str, Edits, str]] = {
     "expand-views": ("", {"load_view_tko weak": "load_view_tko relaxed device"}, "the access is not weak"),
     "contract-views": ("", {"load_ptr_tko weak": "load_ptr_tko relaxed device"}, "the access is not weak"),
     "infer-in-bounds": ("", {}, "the index ends beyond what is known of the size"),
+    "infer-assumptions": ("", {"weak %view[%i]": "weak %view[%n]"}, "it comes from a parameter"),
     "inline": ("", {"preview$call @twice": "preview$call @other"}, "the module does not define what is called"),
     "deduplicate-symbols": ("", {"global private constant @b": "global private @b"}, "it can be written"),
     "symbol-dce": ("", {}, "the host can see it"),
