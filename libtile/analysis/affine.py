@@ -6,6 +6,9 @@
 `start` and the steps are polynomials over the program's scalars, in whole numbers: an op takes part only if it cannot
 wrap around, by what its flag promises or by the ranges of its operands. A scalar that is computed in another way is an
 unknown of the polynomials itself. For pointers all of this counts elements of the pointee behind a scalar pointer.
+
+What a `for` carries, and adds the same to in each iteration, is what it starts with and as often that as there were
+iterations: the loop's counter tells how many.
 """
 
 from __future__ import annotations
@@ -17,12 +20,13 @@ from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from libtile.analysis.dataflow import Facts
+from libtile.analysis.tokens import iteration_ends
 from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
 from libtile.dialects.cuda_tile.ops import OPS, CudaTileOp
 from libtile.dialects.cuda_tile.types import PointerType, TileType, bit_width, is_integer
 from libtile.dialects.interfaces import exit_of
 from libtile.ir.operands import source_of
-from libtile.ir.places import walk
+from libtile.ir.places import is_within, walk
 from libtile.support.records import dataclass
 
 MAX_TERMS = 16
@@ -167,6 +171,8 @@ class Forms:
 
     def _find(self, value: SSAValue) -> Form:
         op = value.owner
+        if isinstance(value, BlockArgument) and value.index > 0 and isinstance(loop := op.parent_op(), OPS["for"]):
+            return self._carried(value, loop)
         rule = _RULES.get(op.spec.name) if isinstance(op, CudaTileOp) else None
         if _shape(value) != ():
             if rule is None or not isinstance(op, CudaTileOp):
@@ -177,6 +183,68 @@ class Forms:
             return rule(self, op) if rule is not None and isinstance(op, CudaTileOp) else self.stands_for_itself(value)
         except NotAffineError:
             return self.stands_for_itself(value)
+
+    def _carried(self, value: BlockArgument, loop: CudaTileOp) -> Form:
+        """The form of what a `for` carries: its start, and what an iteration adds so often as the counter tells."""
+        # While it is looked for, something that it is computed of itself is found to be of another kind, or unknown.
+        reason = NotAffineError("an index or an address comes from a loop that does not add the same to it each time")
+        self._known[value] = alone = self.stands_for_itself(value) if _shape(value) == () else reason
+        try:
+            moved = self._moved(value, loop)
+        except NotAffineError:
+            moved = None
+        if moved is None:
+            if isinstance(alone, NotAffineError):
+                raise alone
+            return alone
+        return moved
+
+    def _moved(self, value: BlockArgument, loop: CudaTileOp) -> Form | None:
+        number, step = value.index - 1, self.of(loop.operand("step")).start.value
+        added = {self._added(value, end.operands[number], loop) for end in iteration_ends(loop)}
+        if len(added) != 1 or step is None or step < 1 or loop.attribute_value("unsignedCmp"):
+            return None
+        (each,) = added
+        per_count = each.divided(step) if each is not None else None
+        if each is None or per_count is None:
+            return None
+        counter = self.of(value.owner.args[0]).start - self.of(loop.operand("lowerBound")).start
+        first = self.of(loop.operand_group("initValues")[number])
+        form = Form(first.shape, first.start + counter * per_count, first.steps, first.base)
+        return form if self._is_exact(value, form, each) else None
+
+    def _added(self, value: BlockArgument, next_: SSAValue, loop: CudaTileOp) -> Polynomial | None:
+        """What an iteration adds to a value that it hands on: the same in all of them, and to all elements."""
+        total = ZERO
+        while next_ is not value:
+            op = next_.owner
+            if isinstance(op, OPS["assume"]):
+                next_ = op.operand("value")
+                continue
+            if isinstance(op, OPS["offset"]):
+                next_, amount = op.operand("ptr"), op.operand("offset")
+            elif isinstance(op, OPS["addi"]):
+                next_, amount = op.operand("lhs"), op.operand("rhs")
+                if isinstance(amount, BlockArgument) or is_within(amount, loop):
+                    next_, amount = amount, next_
+            else:
+                return None
+            form = self.of(amount)
+            if not form.is_uniform or any(is_within(self.unknowns[unknown], loop) for unknown in form.start.unknowns):
+                return None
+            total += form.start
+        return total
+
+    def _is_exact(self, value: BlockArgument, form: Form, each: Polynomial) -> bool:
+        """Whether the sums of integers that a loop carries do not wrap around; of pointers that would be undefined."""
+        if form.base is not None:
+            return True
+        assert isinstance(value.type, TileType)
+        limit = 1 << (bit_width(value.type.element_type) - 1)
+        last = form.start + each
+        for extent, step in zip(form.shape, form.steps, strict=True):
+            last += step * Polynomial.constant(extent - 1)
+        return all(-limit <= low and high < limit for low, high in map(self.bounds, (form.start, last)))
 
     def stands_for_itself(self, value: SSAValue) -> Form:
         """A scalar that stands for itself."""
@@ -241,24 +309,37 @@ class Forms:
         for _ in range(MAX_DEPTH):
             if self.bounds(polynomial)[0] > 0:
                 return True
-            smaller = self._at_last_iteration(polynomial)
+            smaller = self._at_an_end(polynomial)
             if smaller is None:
                 return False
             polynomial = smaller
         return False
 
-    def _at_last_iteration(self, polynomial: Polynomial) -> Polynomial | None:
-        """Something not greater, with the bound of a loop in place of an induction variable that is subtracted."""
+    def is_positive_everywhere(self, form: Form) -> bool:
+        """Whether all elements of a tile of integers are greater than 0."""
+        least = form.start
+        for extent, step in zip(form.shape, form.steps, strict=True):
+            low, high = self.bounds(step)
+            if low < 0 < high:
+                return False
+            if low < 0:  # it counts down: the last position has the smallest number
+                least += step * Polynomial.constant(extent - 1)
+        return self.is_positive(least)
+
+    def _at_an_end(self, polynomial: Polynomial) -> Polynomial | None:
+        """Something not greater, with a bound of a loop in place of an induction variable: the last that it may be
+        where it is subtracted, or else the first where it is added."""
+        first: Polynomial | None = None
         for monomial, factor in polynomial.terms:
-            if len(monomial) != 1 or factor >= 0:
-                continue
-            loop = loop_of(self.unknowns[monomial[0]])
+            loop = loop_of(self.unknowns[monomial[0]]) if len(monomial) == 1 else None
             if loop is None or loop.attribute_value("unsignedCmp"):
                 continue
-            term = Polynomial.of({monomial: factor})
-            most = self.at_most(loop, -factor)
-            return polynomial - term - most
-        return None
+            without = polynomial - Polynomial.of({monomial: factor})
+            if factor < 0:
+                return without - self.at_most(loop, -factor)
+            if first is None:
+                first = without + self.of(loop.operand("lowerBound")).start * Polynomial.constant(factor)
+        return first
 
     def at_most(self, loop: CudaTileOp, factor: int) -> Polynomial:
         """Something that `factor` times the induction variable never exceeds."""
@@ -479,15 +560,26 @@ def _permute(forms: Forms, op: CudaTileOp) -> Form:
     return permuted(form, order)
 
 
-def positive_where(op: CudaTileOp, forms: Forms, of: Callable[[SSAValue], Sum], one: Callable[[Sum], Sum]) -> list[Sum]:
-    """What is above 0, all of it, where a comparison of integers holds, in forms that `of` gives of its sides; `one`
-    gives 1 in the form of another. NotAffineError for a comparison of conditions, or for equality."""
+_OPPOSITE = {
+    "less_than": "greater_than_or_equal",
+    "less_than_or_equal": "greater_than",
+    "greater_than": "less_than_or_equal",
+    "greater_than_or_equal": "less_than",
+}
+
+
+def positive_where(
+    op: CudaTileOp, forms: Forms, of: Callable[[SSAValue], Sum], one: Callable[[Sum], Sum], holds: bool = True
+) -> list[Sum]:
+    """What is above 0, all of it, where a comparison of integers holds, or where it does not, in forms that `of` gives
+    of its sides; `one` gives 1 in the form of another. NotAffineError for one of conditions, or for equality."""
     predicate = str(op.attribute_value("comparison_predicate"))
+    if predicate not in _OPPOSITE:
+        raise NotAffineError("the mask compares for equality")
+    predicate = predicate if holds else _OPPOSITE[predicate]
     small, large = op.operand("lhs"), op.operand("rhs")
     if predicate.startswith("greater"):
         small, large = large, small
-    elif not predicate.startswith("less"):
-        raise NotAffineError("the mask compares for equality")
     assert isinstance(small.type, TileType)
     if bit_width(small.type.element_type) == 1:
         raise NotAffineError("the mask compares conditions")

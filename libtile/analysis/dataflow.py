@@ -134,6 +134,8 @@ def _extend(op: CudaTileOp, state: State) -> Fact:
     if width_of(source) == 1:  # whose one bit is 1 in facts, and -1 where it is read as a signed number
         flat = replace(Fact.unknown(len(fact.divisor)), constancy=fact.constancy)
         signed = op.attribute_value("signedness") == "signed"
+        if fact.value is not None:
+            return Fact.constant(-fact.value if signed else fact.value, tile_shape(op.results[0].type))
         return replace(flat, lower=-1 if signed else 0, upper=0 if signed else 1)
     non_negative = fact.lower is not None and fact.lower >= 0
     if op.attribute_value("signedness") == "signed" or non_negative:

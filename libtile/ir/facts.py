@@ -168,7 +168,7 @@ def divide(a: Fact, b: Fact, up: bool = False) -> Fact:
         flat = replace(Fact.unknown(rank), constancy=tuple(map(min, a.constancy, b.constancy)))
         if a.lower is None or a.lower < 0 or b.lower is None or b.lower < 1:
             return flat
-        return replace(flat, lower=0, upper=None if a.upper is None else -(-a.upper // b.lower))
+        return replace(flat, lower=0, upper=None if a.upper is None else _quotient(a.upper, b.lower, up))
     by = b.value
     if by == 1:
         return a
@@ -184,8 +184,13 @@ def divide(a: Fact, b: Fact, up: bool = False) -> Fact:
     lower = None if a.lower is None else (a.lower // by if a.lower >= 0 else -(-a.lower // by) - 1)
     upper = None if a.upper is None else (a.upper // by + 1 if a.upper >= 0 else 0)
     if a.upper is not None and a.lower is not None and a.lower >= 0:
-        upper = -(-a.upper // by)
+        upper = _quotient(a.upper, by, up)
     return Fact(tuple(divisor), (1,) * rank, tuple(constancy), lower, upper)
+
+
+def _quotient(number: int, by: int, up: bool) -> int:
+    """The largest quotient of a number that is not negative."""
+    return -(-number // by) if up else number // by
 
 
 def remainder(a: Fact, b: Fact) -> Fact:

@@ -23,7 +23,7 @@ from libtile.analysis.affine import ZERO, Form, Forms, NotAffineError, Polynomia
 from libtile.dialects.cuda_tile.elementwise import is_elementwise
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.dialects.cuda_tile.types import NUMBER_TYPES, TileType, tile_shape
-from libtile.dialects.interfaces import StatesFact, loop_around
+from libtile.dialects.interfaces import StatesFact, exit_of, loop_around
 from libtile.ir.places import is_within, walk
 from libtile.support import statistics
 from libtile.support.records import dataclass
@@ -76,10 +76,12 @@ def reduce_strength(root: Operation, min_ops: int = 2) -> bool:
 
 
 def _is_address(op: CudaTileOp) -> bool:
-    """Whether the op makes the pointers that something else than address arithmetic uses."""
+    """Whether the op makes the pointers that something else than address arithmetic uses in its iteration."""
     type_ = op.results[0].type
     assert isinstance(type_, TileType)
-    return type_.num_elements > 1 and any(not is_op(use.operation, "offset") for use in op.results[0].uses)
+    return type_.num_elements > 1 and any(
+        not is_op(use.operation, "offset") and exit_of(use.operation) is None for use in op.results[0].uses
+    )
 
 
 def _slice(op: Operation, loop: Operation) -> list[Operation]:

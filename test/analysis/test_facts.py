@@ -328,8 +328,11 @@ def test_an_unsigned_loop_has_bounds_only_where_no_number_looks_negative(lower, 
 
 @pytest.mark.parametrize(("sign", "bounds"), [("signed", (-1, 0)), ("unsigned", (0, 1))])
 def test_an_extended_condition_is_0_or_1_or_its_negative(sign, bounds):
-    found = named_facts(f"%c = constant <i1: true> : tile<i1>\n%e = exti %c {sign} : tile<i1> -> tile<i32>")
+    condition = "cmpi less_than %x, %y, signed : tile<i32> -> tile<i1>"
+    found = named_facts(f"%c = {condition}\n%e = exti %c {sign} : tile<i1> -> tile<i32>")
     assert (found["e"].lower, found["e"].upper) == bounds
+    found = named_facts(f"%c = constant <i1: true> : tile<i1>\n%e = exti %c {sign} : tile<i1> -> tile<i32>")
+    assert found["e"].value == sum(bounds)
 
 
 @pytest.mark.parametrize(

@@ -38,6 +38,31 @@ class Body:
         sum_ = self.op(f"addi {self.spread(start, shape)}, {count} : tile<{full}xi32>")
         return sum_ if bits == 32 else self.op(f"exti {sum_} signed : tile<{full}xi32> -> tile<{full}xi{bits}>")
 
+    def address(
+        self,
+        pointer: str,
+        element: str,
+        shape: tuple[int, ...],
+        starts: tuple[str, ...],
+        strides: tuple[str | None, ...],
+        unsigned: bool = False,
+    ) -> str:
+        """The pointers of a tile; see `access`."""
+        bits, full = 64 if unsigned else 32, "x".join(map(str, shape))
+        positions = [self.positions(start, dim, shape, bits) for dim, start in enumerate(starts)]
+        total = None
+        for position, stride in zip(positions, strides):
+            if stride is not None:
+                stride = stride if bits == 32 else self.op(f"exti {stride} signed : tile<i32> -> tile<i64>")
+                factor = self.spread(stride, shape, f"i{bits}")
+                flag = "" if unsigned else " overflow<no_signed_wrap>"
+                position = self.op(f"muli {position}, {factor}{flag} : tile<{full}xi{bits}>")
+            flag = "" if unsigned else " overflow<no_signed_wrap>"
+            total = position if total is None else self.op(f"addi {total}, {position}{flag} : tile<{full}xi{bits}>")
+        base = self.spread(pointer, shape, f"ptr<{element}>")
+        pointers = f"tile<{full}xptr<{element}>>"
+        return self.op(f"offset {base}, {total} : {pointers}, tile<{full}xi{bits}> -> {pointers}")
+
     def access(
         self,
         pointer: str,
@@ -52,26 +77,18 @@ class Body:
         unsigned: bool = False,
         predicate: str = "less_than",
         token: str = "",
+        at: str = "",
     ) -> str:
         """A load, or a store of the value `store`, of the tile that starts at `starts`. A stride of None is 1.
 
         `unsigned` computes in 64 bits, and compares positions with the sizes so that negative ones are masked, too.
+        `at` are pointers that are there already, of which `starts` say for the mask what they are.
         """
         bits = 64 if unsigned else 32
         full = "x".join(map(str, shape))
-        positions = [self.positions(start, dim, shape, bits) for dim, start in enumerate(starts)]
-        total = None
-        for position, stride in zip(positions, strides):
-            if stride is not None:
-                stride = stride if bits == 32 else self.op(f"exti {stride} signed : tile<i32> -> tile<i64>")
-                factor = self.spread(stride, shape, f"i{bits}")
-                flag = "" if unsigned else " overflow<no_signed_wrap>"
-                position = self.op(f"muli {position}, {factor}{flag} : tile<{full}xi{bits}>")
-            flag = "" if unsigned else " overflow<no_signed_wrap>"
-            total = position if total is None else self.op(f"addi {total}, {position}{flag} : tile<{full}xi{bits}>")
-        base = self.spread(pointer, shape, f"ptr<{element}>")
         pointers = f"tile<{full}xptr<{element}>>"
-        address = self.op(f"offset {base}, {total} : {pointers}, tile<{full}xi{bits}> -> {pointers}")
+        address = at or self.address(pointer, element, shape, starts, strides, unsigned)
+        positions = [self.positions(start, dim, shape, bits) for dim, start in enumerate(starts)]
         mask = None
         for position, size in zip(positions, sizes):
             if size is not None:
@@ -133,10 +150,12 @@ def product(kind: str) -> str:
     `masked`: bounds of everything, in a loop over elements. `blocks`: a loop over tiles. `remaining`: the mask compares
     with what remains of k. `whole`: no masks on loads, for sizes that are multiples of the tile's. `transposed`: b is
     n x k. `unsigned`: 64 bits, and unsigned comparisons, as cuTile's gathers. `batched`: the third dimension of the
-    grid is a batch.
+    grid is a batch. `carried`: the loop moves tiles of pointers on, as Triton's tutorials do; `carried_elements`: in a
+    loop over elements.
     """
     body = Body(ASSUMED.split("\n"))
-    by_tile = kind in ("blocks", "remaining", "whole")
+    by_tile = kind in ("blocks", "remaining", "whole", "carried")
+    moves = kind.startswith("carried")
     a, b, c = "%a", "%b", "%c"
     if kind == "batched":
         for name, (rows, columns) in {"a": ("%m", "%k"), "b": ("%k", "%n"), "c": ("%m", "%n")}.items():
@@ -150,8 +169,17 @@ def product(kind: str) -> str:
     bound, step = "%k", "%c32"
     if by_tile:
         bound, step = body.op("divi %k, %c32 signed rounding<positive_inf> : tile<i32>"), "%one"
-    carried = "iter_values(%acc = %none) -> (tile<32x32xf32>)"
-    body.lines.append(f"%sum = for %i in (%zero to {bound}, step {step}) : tile<i32> {carried} {{")
+    carried, results, pointers = "%acc = %none", "%sum", ""
+    if moves:
+        pointers = ", tile<32x32xptr<f16>>, tile<32x32xptr<f16>>"
+        results = "%sum, %aend, %bend"
+        first = body.address(a, "f16", T, ("%row", "%zero"), ("%k", None))
+        second = body.address(b, "f16", T, ("%zero", "%col"), ("%n", None))
+        along, down = body.spread("%c32", T), body.spread(body.op("muli %n, %c32 : tile<i32>"), T)
+        carried += f", %at = {first}, %bt = {second}"
+    types = f"tile<32x32xf32>{pointers}"
+    loop = f"for %i in (%zero to {bound}, step {step}) : tile<i32> iter_values({carried})"
+    body.lines.append(f"{results} = {loop} -> ({types}) {{")
     at = body.op("muli %i, %c32 : tile<i32>") if by_tile else "%i"
     rows, columns, depth = ("%m", "%n", "%k") if kind != "whole" else (None, None, None)
     more = {"unsigned": kind == "unsigned"}
@@ -162,17 +190,35 @@ def product(kind: str) -> str:
         base_b = body.op(f"offset {b}, {down} : tile<ptr<f16>>, tile<i32> -> tile<ptr<f16>>")
         x = body.access(base_a, "f16", T, ("%row", "%zero"), ("%k", None), (rows, depth))
         y = body.access(base_b, "f16", T, ("%zero", "%col"), ("%n", None), (depth, columns))
+    elif moves:
+        depth = body.op(f"subi %k, {at} : tile<i32>")
+        x = body.access(a, "f16", T, ("%row", "%zero"), ("%k", None), (rows, depth), at="%at")
+        y = body.access(b, "f16", T, ("%zero", "%col"), ("%n", None), (depth, columns), at="%bt")
     else:
         x = body.access(a, "f16", T, ("%row", at), ("%k", None), (rows, depth), **more)
         strides = (None, "%k") if kind == "transposed" else ("%n", None)
         y = body.access(b, "f16", T, (at, "%col"), strides, (depth, columns), **more)
     sum_ = body.op(f"mmaf {x}, {y}, %acc : tile<32x32xf16>, tile<32x32xf16>, tile<32x32xf32>")
-    body.lines += [f"continue {sum_} : tile<32x32xf32>", "}"]
+    ends = [sum_]
+    for name, step_ in (("%at", along), ("%bt", down)) if moves else ():
+        moved = "tile<32x32xptr<f16>>, tile<32x32xi32> -> tile<32x32xptr<f16>>"
+        ends.append(body.op(f"offset {name}, {step_} : {moved}"))
+    body.lines += [f"continue {', '.join(ends)} : {types}", "}"]
     body.access(c, "f32", T, ("%row", "%col"), ("%n", None), ("%m", "%n"), store="%sum", **more)
     return body.text(PARAMETERS)
 
 
-PRODUCTS = ("masked", "blocks", "remaining", "whole", "transposed", "unsigned", "batched")
+PRODUCTS = (
+    "masked",
+    "blocks",
+    "remaining",
+    "whole",
+    "transposed",
+    "unsigned",
+    "batched",
+    "carried",
+    "carried_elements",
+)
 
 
 def check_same_products(kind: str, module: libtile.Module) -> None:

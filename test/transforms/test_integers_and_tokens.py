@@ -40,6 +40,7 @@ PRINT1 = '\n%t = print_tko "%d", %r : tile<i1> -> token'
         ("mini %p, %q signed", "%assume"),
         ("maxi %p, %q signed", "%assume_0"),
         ("mini %q, %p unsigned", "%assume"),
+        ("mini %p, %m unsigned", "%assume"),  # what looks negative is large
         ("remi %p, %q signed", "%assume"),
         ("divi %p, %q signed", "%cst_0_i32"),
         ("divi %p, %q signed rounding<negative_inf>", "%cst_0_i32"),
@@ -57,8 +58,8 @@ def test_ranges_decide_arithmetic(op, printed):
 @pytest.mark.parametrize(
     "op",
     [
-        "mini %p, %m unsigned",  # what looks negative is large
-        "mini %p, %x signed",
+        "maxi %p, %x unsigned",
+        "mini %p, %one signed",
         "remi %q, %p signed",
         "remi %p, %m signed",
         "divi %p, %q signed rounding<positive_inf>",
@@ -83,6 +84,7 @@ def test_arithmetic_stays_that_ranges_do_not_decide(op):
         ("equal %p, %q, signed", "false"),
         ("not_equal %p, %m, unsigned", "true"),
         ("less_than %p, %q, unsigned", "true"),
+        ("less_than %p, %m, unsigned", "true"),
     ],
 )
 def test_ranges_decide_comparisons(comparison, answer):
@@ -91,7 +93,7 @@ def test_ranges_decide_comparisons(comparison, answer):
 
 
 @pytest.mark.parametrize(
-    "comparison", ["less_than %p, %m, unsigned", "less_than %p, %x, signed", "equal %p, %x, signed"]
+    "comparison", ["less_than %m, %x, unsigned", "less_than %p, %one, signed", "equal %p, %x, signed"]
 )
 def test_comparisons_stay_that_ranges_do_not_decide(comparison):
     text, _ = run(f"{RANGES}%r = cmpi {comparison} : tile<i32> -> tile<i1>{PRINT1}", "simplify-integers")
