@@ -38,6 +38,8 @@ from libtile.support.records import dataclass, field
 
 MAX_BYTES = 1 << 14
 """Bytes of a tile that are looked at one by one."""
+MAX_IN_LOOP = 8
+"""Accesses of a loop that are compared with each other."""
 
 
 @dataclass(frozen=True)
@@ -100,18 +102,19 @@ class Aliasing:
             return False
 
     def are_disjoint_in_loop(self, ops: Sequence[CudaTileOp], loop: CudaTileOp) -> bool:
-        """Whether none of these accesses in a `for` writes what one of them touches in another iteration: all read, or
-        all touch one place, which is another one in each iteration."""
+        """Whether none of these accesses in a `for`, at any depth, writes what one of them touches in another
+        iteration: all read, or each pair of which one writes moves on by as much as keeps them apart."""
         if all(op.has_trait(ReadsThrough) for op in ops):
             return True
-        found = [self.access(op) for op in ops]
-        access = found[0]
-        if access is None or any(other != access for other in found[1:]):
-            return False
-        if not isinstance(loop, OPS["for"]) or loop.attribute_value("unsignedCmp"):
+        if not isinstance(loop, OPS["for"]) or loop.attribute_value("unsignedCmp") or len(ops) > MAX_IN_LOOP:
             return False
         try:
-            return self._advances(access, loop)
+            return all(
+                self._apart_in_loop(one, other, loop)
+                for number, one in enumerate(ops)
+                for other in ops[number:]
+                if not (one.has_trait(ReadsThrough) and other.has_trait(ReadsThrough))
+            )
         except NotAffineError:
             return False
 
@@ -275,24 +278,36 @@ class Aliasing:
             inner = inner + stride * (size - ONE)
         return True
 
-    def _advances(self, access: Access, loop: CudaTileOp) -> bool:
-        if self._is_inside(access.base, loop):
+    def _apart_in_loop(self, one: CudaTileOp, other: CudaTileOp, loop: CudaTileOp) -> bool:
+        """Whether two accesses in a `for` touch no common byte in different iterations of it."""
+        a, b = self.access(one), self.access(other)
+        if a is None or b is None or self._is_inside(a.base, loop) or self._is_inside(b.base, loop):
             return False
-        step = self.forms.of(loop.operand("step")).start
-        factor = self._factor(access.start, loop)
-        # Two iterations are at least a step apart; what moves by more than it spans never comes back.
-        if factor is not None and (
-            self._at_least(factor * step, access.span) or self._at_least(ZERO - factor * step, access.span)
-        ):
+        if a.base is not b.base:
+            return _are_different_globals(a.base, b.base)
+        if self._moves_past(a.start, b.start, a.span, b.span, loop):
             return True
-        tensor = access.tensor
-        if tensor is None or self._is_inside(tensor, loop) or not self._is_injective(tensor):
+        tensor = a.tensor
+        if tensor is None or tensor is not b.tensor or self._is_inside(tensor, loop) or not self._is_injective(tensor):
             return False
-        for dim in access.dims:
-            factor = self._factor(dim.start, loop)
-            if factor is not None and self._at_least(factor * step, Polynomial.constant(dim.count)):
-                return True
-        return False
+        return any(
+            self._moves_past(x.start, y.start, Polynomial.constant(x.count), Polynomial.constant(y.count), loop)
+            for x, y in zip(a.dims, b.dims)
+        )
+
+    def _moves_past(
+        self, first: Polynomial, second: Polynomial, length: Polynomial, its: Polynomial, loop: CudaTileOp
+    ) -> bool:
+        """Whether two stretches that begin at these places, and move on by the same in each iteration of a `for`, do
+        not meet in different ones."""
+        factor = self._factor(first, loop)
+        if factor is None or factor != self._factor(second, loop):
+            return False
+        moved, apart = factor * self.forms.of(loop.operand("step")).start, second - first
+        # One iteration is the nearest that they come to each other; they may go up or down.
+        return any(
+            self._at_least(by + apart, length) and self._at_least(by - apart, its) for by in (moved, ZERO - moved)
+        )
 
     def _factor(self, number: Polynomial, loop: CudaTileOp) -> Polynomial | None:
         """What a number grows by with the loop's induction variable; None where something else changes it, too."""

@@ -3,9 +3,10 @@
 
     for i { for j { A(i, j) } }    becomes    for j { for i { A(i, j) } }
 
-where the iterations have no order: the loops carry nothing, tokens least of all, and the body does nothing but compute
-and access memory weakly, so that no token of one iteration comes to another. Between the loops there may be
-computations that can run at any time, and go into the body. Nests of more loops are sorted by exchanging neighbours.
+where the iterations have no order: the loops carry nothing, or tokens to which each iteration only adds its own, for
+what stands behind; and the body does nothing but compute and access memory weakly. So no token of one iteration comes
+to another. Between the loops there may be computations that can run at any time, and go into the body. Nests of more
+loops are sorted by exchanging neighbours.
 """
 
 from __future__ import annotations
@@ -18,9 +19,11 @@ from xdsl.traits import IsTerminator
 
 from libtile.analysis import Facts
 from libtile.analysis.aliasing import Aliasing
+from libtile.analysis.tokens import iteration_ends
 from libtile.dialects.cuda_tile.ops import CudaTileOp
+from libtile.dialects.cuda_tile.types import TokenType
 from libtile.dialects.effect_traits import accessed, is_weak
-from libtile.dialects.interfaces import StatesFact, body, control_flow
+from libtile.dialects.interfaces import JoinsTokens, StatesFact, body, bounds_of, control_flow
 from libtile.ir.places import is_within, walk
 from libtile.support import statistics
 from libtile.support.records import dataclass
@@ -96,9 +99,13 @@ def _reason_against(outer: CudaTileOp, inner: CudaTileOp, aliasing: Aliasing) ->
     wish = asked.value.data if isinstance(asked, IntegerAttr) else None
     if wish == 0:
         return "a hint forbids it"
-    if outer.results or inner.results:
+    if not all(isinstance(result.type, TokenType) for result in (*outer.results, *inner.results)):
         return "values are carried from iteration to iteration"
-    if any(is_within(operand, outer) for operand in inner.operands):
+    if outer.results and not _tokens_are_gathered(outer, inner):
+        return "tokens order the iterations"
+    if inner.results and not outer.results:
+        return "the inner loop's tokens are used in the outer one"
+    if any(is_within(bound, outer) for bound in bounds_of(inner)):
         return "the inner loop's bounds change with the outer one"
     if not counts_up(inner, aliasing.facts):
         return "the inner loop's step may be no positive number where the outer one has no iteration"
@@ -117,6 +124,31 @@ def _reason_against(outer: CudaTileOp, inner: CudaTileOp, aliasing: Aliasing) ->
     if all(first <= second for first, second in known) and any(first < second for first, second in known):
         return None
     return "the inner loop walks through memory in steps that are no larger than the outer one's"
+
+
+def _tokens_are_gathered(outer: CudaTileOp, inner: CudaTileOp) -> bool:
+    """Whether the inner loop goes on with the tokens that the outer one carries, in order, and hands them back, and
+    iterations do nothing with them but add to them what they have done."""
+    starts, arguments = list(inner.operand_group("initValues")), list(body(outer).args[1:])
+    if starts != arguments or any(list(end.operands) != list(inner.results) for end in iteration_ends(outer)):
+        return False
+    outside = [use.operation for value in (*arguments, *inner.results) for use in value.uses]
+    if any(user is not inner and user not in iteration_ends(outer) for user in outside):
+        return False
+    ends = iteration_ends(inner)
+    for index, carried in enumerate(body(inner).args[1:]):
+        pending, seen = [carried], {carried}
+        while pending:
+            for use in pending.pop().uses:
+                if use.operation.has_trait(JoinsTokens):
+                    if use.operation.results[0] not in seen:
+                        seen.add(use.operation.results[0])
+                        pending.append(use.operation.results[0])
+                elif use.operation not in ends or use.index != index:
+                    return False
+        if any(end.operands[index] not in seen for end in ends):
+            return False
+    return True
 
 
 def _has_no_order(op: Operation) -> bool:
@@ -141,8 +173,9 @@ def _exchange(outer: CudaTileOp, inner: CudaTileOp) -> None:
     for op in [op for op in body(outer).ops if op is not inner and not op.has_trait(IsTerminator)]:
         op.detach()
         body(inner).insert_op_before(op, place)
-    bounds = list(outer.operands)
-    outer.operands, inner.operands = list(inner.operands), bounds
+    bounds = bounds_of(outer), bounds_of(inner)
+    outer.operands = [*bounds[1], *outer.operand_group("initValues")]
+    inner.operands = [*bounds[0], *inner.operand_group("initValues")]
     outer.properties, inner.properties = inner.properties, outer.properties
     outer.attributes, inner.attributes = inner.attributes, outer.attributes
     inner.attributes.pop(INTERCHANGE_ATTRIBUTE, None)

@@ -24,7 +24,7 @@ from collections.abc import Sequence
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, i32
-from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
+from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue, Use
 from xdsl.passes import ModulePass
 
 from libtile.analysis import Facts
@@ -33,9 +33,9 @@ from libtile.analysis.tokens import TokenGraph, before, is_fresh, iteration_ends
 from libtile.dialects.cuda_tile.ops import SEGMENTS, CudaTileOp, build
 from libtile.dialects.cuda_tile.types import TileType, TokenType
 from libtile.dialects.effect_traits import ReadsThrough, WritesThrough, accessed, is_weak
-from libtile.dialects.interfaces import FreshToken, JoinsTokens, control_flow, loop_around
-from libtile.ir.places import walk
-from libtile.support import statistics
+from libtile.dialects.interfaces import FreshToken, JoinsTokens, control_flow, edges, exit_of, loop_around
+from libtile.ir.places import is_within, walk
+from libtile.support import remarks, statistics
 from libtile.support.records import dataclass
 from libtile.transforms import reporting
 from libtile.transforms.canonical_values import create_before, is_op, replace_op
@@ -50,6 +50,7 @@ _FEWEST_WAITS = 2
 _MOST_REDUCED = 4
 """Tiles that may be reduced at once for these stores; beyond, what is known of all of them takes registers."""
 _REMARK = "RedundantTokens"
+_MAY_MEET = "an access of one iteration may touch what one of another iteration touches"
 _NOT_WORTH_IT = "a barrier less is not worth another order of what is computed for them"
 
 
@@ -204,13 +205,48 @@ def _disjoint(function: CudaTileOp, distinct_elements: bool, every_store: bool) 
         return False
     aliasing = Aliasing(Facts(function), distinct_elements)
     changed = False
-    for op in _ops(function):
+    for op in reversed(_ops(function)):  # inner loops first
         if is_op(op, "for"):
             changed |= _between_iterations(op, aliasing)
     waiting = frozenset() if every_store else _waiting_stores(accesses, aliasing)
     for op in accesses:
         changed |= _past_disjoint(op, aliasing, past_stores=op not in waiting)
+    if remarks.are_collected():
+        _say_who_waits(function, aliasing)
     return changed
+
+
+def _say_who_waits(function: CudaTileOp, aliasing: Aliasing) -> None:
+    """Say why accesses wait for others, of which one writes, as far as there is something to know about them."""
+    for op in _ops(function):
+        token = op.optional_operand("token") if accessed(op) is not None else None
+        pending, seen = [] if token is None else [token], set[SSAValue]()
+        while pending and len(seen) < _MOST_PASSED:
+            value = pending.pop()
+            maker = value.owner
+            if value in seen or not isinstance(maker, CudaTileOp):
+                continue
+            seen.add(value)
+            if maker.has_trait(JoinsTokens):
+                pending += maker.operands
+            elif accessed(maker) is not None and (reason := _why_it_waits(maker, op, aliasing)):
+                reporting.missed(op, _REMARK, "Access waits for another", reason)
+                break
+
+
+def _why_it_waits(first: CudaTileOp, second: CudaTileOp, aliasing: Aliasing) -> str:
+    """Why an order of two accesses stays; empty where both read, or touch other memory, or the same for certain."""
+    if not is_weak(first) or not is_weak(second):
+        return "one of them is not weak"
+    if first.has_trait(ReadsThrough) and second.has_trait(ReadsThrough):
+        return ""
+    a, b = aliasing.access(first), aliasing.access(second)
+    if a is None or b is None:
+        return "the places of one of them are not known"
+    if a == b or aliasing.are_disjoint(first, second):
+        return ""  # there is nothing to know of the same places
+    unknown = "places" if a.base is b.base else "pointers, that they count from,"
+    return f"one writes, and their {unknown} may be the same"
 
 
 def _waiting_stores(accesses: Sequence[CudaTileOp], aliasing: Aliasing) -> frozenset[CudaTileOp]:
@@ -258,50 +294,90 @@ def _passes_stores(op: CudaTileOp, aliasing: Aliasing) -> bool:
 
 
 def _between_iterations(loop: CudaTileOp, aliasing: Aliasing) -> bool:
-    """Let the accesses on a token that a `for` carries wait for what came before the loop only, where none of them
-    touches what one of them writes in another iteration."""
-    block = loop.regions[0].blocks[0]
-    end = block.last_op
-    if end is None or not is_op(end, "continue"):
-        return False
+    """Let what is ordered by a token that a `for` carries wait for what came before the loop only, where no access
+    touches what one of them writes in another iteration. What comes behind the loop waits for all of them."""
+    arguments = loop.regions[0].blocks[0].args[1:]
+    tokens = [number for number, argument in enumerate(arguments) if isinstance(argument.type, TokenType)]
+    graph, ends = (TokenGraph(loop), iteration_ends(loop)) if tokens else (None, [])
     changed = False
-    for index, (carried, start) in enumerate(zip(block.args[1:], loop.operand_group("initValues"))):
-        if not isinstance(carried.type, TokenType):
+    for index in tokens:
+        carried, start = arguments[index], loop.operand_group("initValues")[index]
+        assert graph is not None
+        accesses = _accesses_of_iteration(loop, index, ends, graph)
+        waiting = [use for use in carried.uses if use.operation not in ends and not _only_gathers(use, graph)]
+        if not accesses or not waiting:
             continue
-        accesses = _accesses_of_iteration(carried, start, end, index)
-        first = [op for op in accesses if op.optional_operand("token") is carried]
-        if not first or not aliasing.are_disjoint_in_loop(accesses, loop):
+        first = [op for op in accesses if op.optional_operand("token") is carried] or accesses[-1:]
+        if not aliasing.are_disjoint_in_loop(accesses, loop):
+            reporting.missed(first[0], _REMARK, "Access waits for the iteration before", _MAY_MEET)
             continue
-        last = end.operands[index]
+        for use in waiting:
+            use.operation.operands[use.index] = start
         for op in first:
-            _set_token(op, start)
             reporting.done(op, _REMARK, "Access does not wait for itself in the iteration before")
-        end.operands[index] = create_before(end, "join_tokens", {"tokens": [carried, last]}, [TokenType()])
+        for end in ends:
+            last = end.operands[index]
+            if last is not carried:
+                end.operands[index] = create_before(end, "join_tokens", {"tokens": [carried, last]}, [TokenType()])
         statistics.count("accesses that wait for no other iteration", len(first))
         changed = True
+        graph = TokenGraph(loop)
     return changed
 
 
-def _accesses_of_iteration(carried: BlockArgument, start: SSAValue, end: Operation, index: int) -> list[CudaTileOp]:
-    """The weak accesses of a loop's body that stand between a token that it carries and the one that it hands on; none
-    where something else stands there, or waits for one of them."""
-    ops: list[CudaTileOp] = []
-    pending, seen = [end.operands[index]], {carried, start}
+def _only_gathers(use: Use, graph: TokenGraph) -> bool:
+    """Whether a token is used as the start of one that an inner loop carries, on which nothing in that loop waits: its
+    iterations add to it what others may wait for."""
+    flow = control_flow(use.operation)
+    if flow is None or not flow.is_loop:
+        return False
+    carried = [value for number, value in flow.entry(use.operation) if number == use.index]
+    pending: list[SSAValue] = [value for value in carried if isinstance(value, BlockArgument)]
+    seen = set(pending)
+    while pending:
+        for inner in pending.pop().uses:
+            if inner.operation.has_trait(JoinsTokens):
+                value = inner.operation.results[0]
+                if value not in seen:
+                    seen.add(value)
+                    pending.append(value)
+            elif exit_of(inner.operation) is None and not _only_gathers(inner, graph):
+                return False
+    return True
+
+
+def _accesses_of_iteration(
+    loop: CudaTileOp, index: int, ends: Sequence[Operation], graph: TokenGraph
+) -> list[CudaTileOp]:
+    """The weak accesses of a loop's body, at any depth, that stand between a token that it carries and what it hands
+    on; none where something else stands there, or waits for one of them."""
+    carried, start = loop.regions[0].blocks[0].args[1 + index], loop.operand_group("initValues")[index]
+    ops: dict[CudaTileOp, None] = {}
+    pending, seen = [end.operands[index] for end in ends], {carried, start}
     while pending:
         token = pending.pop()
         if token in seen:
             continue
         seen.add(token)
+        if not is_within(token, loop):
+            return []
+        sources = graph.sources(token)
+        if sources is not None:
+            pending += sources
+            continue
         op = token.owner
-        if not isinstance(op, CudaTileOp) or op.parent_block() is not carried.owner:
+        if not isinstance(op, CudaTileOp):
             return []
         if not op.has_trait(JoinsTokens) and not op.has_trait(FreshToken) and (accessed(op) is None or not is_weak(op)):
             return []
-        ops.append(op)
+        ops[op] = None
         pending += before(token)
-    uses = [use for token in seen if token is not start for use in token.uses]
-    if any(use.operation not in ops and (use.operation is not end or use.index != index) for use in uses):
-        return []
+    for use in (use for token in seen if token is not start for use in token.uses):
+        if use.operation in ops or (use.operation in ends and use.index == index):
+            continue
+        led = [value for number, value in edges(use.operation) if number == use.index]
+        if not led or any(value not in seen and value.first_use is not None for value in led):
+            return []
     return [op for op in ops if accessed(op) is not None]
 
 
