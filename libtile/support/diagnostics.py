@@ -57,16 +57,21 @@ class Diagnostic:
         """Place and message on one line, without the severity."""
         return visible(f"{self.location}: {self.message}" if self.location is not None else self.message)
 
-    def render(self, source: Sequence[str] | None = None) -> str:
+    def render(self, source: Sequence[str] | None = None, filename: str | None = None) -> str:
         """`file:line:col: error: message`, then the source line with a caret when `source` (its lines) is given.
 
+        `filename` is the source's: what is said of places in other files, which locations of the IR name, has no line.
         One line each, whatever the names in it: what cannot be shown is escaped (in the source line, where the caret
         counts characters, replaced). Of a very long source line the part around the place is shown.
         """
         where = f"{self.location}: " if self.location is not None else ""
         text = visible(f"{where}{self.severity.value}: {self.message}")
-        if source is not None and self.location is not None and 0 < self.location.line <= len(source):
-            given = source[self.location.line - 1].rstrip("\r\n")
+        if filename is not None and self.location is not None and self.location.filename != filename:
+            shown: Sequence[str] = ()
+        else:
+            shown = source or ()
+        if self.location is not None and 0 < self.location.line <= len(shown):
+            given = shown[self.location.line - 1].rstrip("\r\n")
             column = min(max(self.location.column, 1), len(given) + 1)
             if len(given) > SHOWN_COLUMNS:
                 left = min(max(column - SHOWN_COLUMNS // 2, 0), len(given) - SHOWN_COLUMNS)
@@ -74,7 +79,7 @@ class Diagnostic:
             line = "".join(c if c.isprintable() or c == "\t" else "\ufffd" for c in given)
             padding = "".join("\t" if c == "\t" else " " for c in line[: column - 1])
             text += f"\n{line}\n{padding}^"
-        return "\n".join([text, *(n.render(source) for n in self.notes)])
+        return "\n".join([text, *(n.render(source, filename) for n in self.notes)])
 
 
 class DiagnosticError(LibtileError):

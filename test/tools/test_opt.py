@@ -195,3 +195,19 @@ def test_warnings_are_left_out_when_only_errors_are_asked_for() -> None:
     hinted = TABLE.replace("{\n    %x", "optimization_hints=<sm_1 = {}> {\n    %x").encode()
     assert "warning" in run(TOOL, "--Wunsupported-hints", "-", stdin=hinted).err
     assert run(TOOL, "--Wunsupported-hints", "--error-diagnostics-only", "-", stdin=hinted).err == ""
+
+
+@pytest.mark.parametrize("tool", ["cuda_tile_opt", "cuda_tile_optimize", "cuda_tile_translate"])
+def test_a_line_of_the_input_is_shown_for_places_in_it_only(tmp_path: Path, tool: str) -> None:
+    """The IR may say that an op comes from a file that the tool has not read."""
+    path = tmp_path / "k.mlir"
+    wrong = "assume div_by<3>, %x : tile<i32>"
+    path.write_text(
+        f'cuda_tile.module @m {{\n  entry @k(%x: tile<i32>) {{\n    %a = {wrong} loc("kernel.py":2:3)\n'
+        f"    %b = {wrong}\n    return\n  }}\n}}\n"
+    )
+    options = ("--mlir-to-cudatilebc", "-o", "/dev/null") if tool.endswith("translate") else ()
+    done = run(tool, *options, path)
+    first, second, shown, caret = done.err.splitlines()
+    assert first.startswith("kernel.py:2:3: error: ") and second.startswith(f"{path}:4:10: error: ")
+    assert (shown, caret) == (f"    %b = {wrong}", "         ^")

@@ -17,7 +17,15 @@ KERNEL = ROOT / "examples" / "gemm.bc"
 def test_help_has_the_originals_options_examples_and_statuses() -> None:
     done = run(TOOL, "--help")
     assert done.status == 0
-    for part in ("--before", "--after", "--opt-level", "--emit-bytecode", "--fuse-fma", "Examples:", "Exit status:"):
+    for part in (
+        "--before",
+        "--after",
+        "--opt-level",
+        "--emit-bytecode",
+        "--fuse-fma",
+        "--enable-multithread",
+        "Examples:",
+    ):
         assert part in done.text
 
 

@@ -315,11 +315,11 @@ def _process(options: Options, parts: Sequence[str], output: str, emit_bytecode:
                 data = optimizer.bytecode(part)
             outputs.append("" if emit_bytecode else optimizer.run(part))
             if optimizer.warnings:
-                options.context.report(optimizer.warnings, part.split("\n"))
+                options.context.report(optimizer.warnings, part.split("\n"), options.filename)
         except LibtileError as error:
             if optimizer.warnings:
-                options.context.report(optimizer.warnings, part.split("\n"))
-            cli.say(cli.render_error(error, part.split("\n")))
+                options.context.report(optimizer.warnings, part.split("\n"), options.filename)
+            cli.say(cli.render_error(error, part.split("\n"), options.filename))
             outputs.append("")
             failed = True
     if not failed or (output == "-" and any(outputs)):

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 @click.option("-O", "--opt-level", "level", metavar="N", type=click.IntRange(0, 3), default=3, show_default=True,
               help="The optimization level.")  # fmt: skip
 @click.option("-v", "--verbose", is_flag=True, help="Show the pipeline on stderr, and the text also beside FILE.")
-@click.option("--enable-multithread", is_flag=True, hidden=True, help="Accepted and ignored: one thread is enough.")
+@click.option("--enable-multithread", is_flag=True, help="Accepted: one thread works.")
 @mlir_options.add_watching
 @mlir_options.add_help
 @pass_options.add
@@ -82,20 +82,20 @@ def command(
                 instruments=watch.instruments,
             )  # fmt: skip
     except LibtileError as error:
-        raise cli.ToolError(cli.render_error(error, source), several_lines=True) from None
+        raise cli.ToolError(cli.render_error(error, source, input_), several_lines=True) from None
     if output is not None:
-        cli.write_output(output, _bytecode(optimized, source) if emit_bytecode else print_module(optimized))
+        cli.write_output(output, _bytecode(optimized, source, input_) if emit_bytecode else print_module(optimized))
     if (verbose and output not in (None, "-")) or (output is None and not quiet):
         cli.write_output("-", print_module(optimized))
 
 
-def _bytecode(module: Module, source: list[str] | None) -> bytes:
+def _bytecode(module: Module, source: list[str] | None, filename: str) -> bytes:
     """The module as `libtile.write` writes it; what that leaves out is said."""
     from libtile.dialects.cuda_tile.to_bytecode import write_bytecode
 
     left_out: list[Diagnostic] = []
     data = write_bytecode(module.tile_module, since=module.version, warnings=left_out)
-    cli.report(left_out, source)
+    cli.report(left_out, source, filename)
     return data
 
 

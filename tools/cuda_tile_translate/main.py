@@ -298,10 +298,10 @@ def _translate(options: Options, part: Any) -> bytes | str | None:
         with timing.stage(options.translation.replace("_", " ")):
             result = method(part)
     except LibtileError as error:
-        options.context.report(translator.warnings, source)
+        options.context.report(translator.warnings, source, options.filename)
         cli.say(_render(error, options, source))
         return None
-    options.context.report(translator.warnings, source)
+    options.context.report(translator.warnings, source, options.filename)
     return result
 
 
@@ -316,10 +316,10 @@ def _render(error: LibtileError, options: Options, source: list[str] | None) -> 
             diagnostic.note(None, "hints change no program: --for-target=SM writes them for one target")
         if error.feature.startswith("optimization_hints."):
             diagnostic.note(None, "--drop-hints leaves out the hints that the version cannot hold")
-        return diagnostic.render(source)
+        return diagnostic.render(source, options.filename)
     if isinstance(error, BytecodeError) and error.offset is not None:
         return f"{visible(options.filename)}: {error}"
-    return cli.render_error(error, source)
+    return cli.render_error(error, source, options.filename)
 
 
 def _migration_diagnostic(failure: MigrationError) -> Diagnostic:

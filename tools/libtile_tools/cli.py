@@ -166,20 +166,20 @@ def _fail(message: str, status: int = FAILED) -> int:
     return status
 
 
-def render_error(error: LibtileError, source: Sequence[str] | None = None) -> str:
-    """The `error: ...` lines of an exception, with source lines when `source` is given."""
+def render_error(error: LibtileError, source: Sequence[str] | None = None, filename: str | None = None) -> str:
+    """The `error: ...` lines of an exception, with source lines when `source`, the lines of the file, is given."""
     from libtile.support.diagnostics import DiagnosticError
 
     if isinstance(error, DiagnosticError):
-        return "\n".join(d.render(source) for d in error.diagnostics)
+        return "\n".join(d.render(source, filename) for d in error.diagnostics)
     text = str(error) if error.several_lines else visible(str(error))
     return text if isinstance(error, ToolError) else f"error: {text}"
 
 
-def report(diagnostics: Sequence[Diagnostic], source: Sequence[str] | None = None) -> None:
+def report(diagnostics: Sequence[Diagnostic], source: Sequence[str] | None = None, filename: str | None = None) -> None:
     """Print diagnostics on stderr, each with its source line when `source` (the file's lines) is given."""
     for diagnostic in diagnostics:
-        say(diagnostic.render(source))
+        say(diagnostic.render(source, filename))
 
 
 # -- input and output -------------------------------------------------------------------------------------------------

@@ -154,10 +154,12 @@ class Context:
         """The texts of all parts as one."""
         return f"{self.output_split_marker}\n".join(texts)
 
-    def report(self, diagnostics: Sequence[Diagnostic], source: Sequence[str] | None) -> None:
+    def report(
+        self, diagnostics: Sequence[Diagnostic], source: Sequence[str] | None, filename: str | None = None
+    ) -> None:
         """Print diagnostics that are no errors, if they are wanted."""
         if not self.error_diagnostics_only:
-            cli.report(diagnostics, source)
+            cli.report(diagnostics, source, filename)
 
 
 def context(given: dict[str, Any]) -> Context:
