@@ -68,7 +68,7 @@ cuda_tile.module @m {
   // A carried token is an order; so is output.
   // CHECK-LABEL: entry @ordered
   // CHECK:       for %{{.*}} in (%{{.*}} to %arg1
-  // SAID:        reason: values are carried from iteration to iteration
+  // SAID:        reason: tokens order the iterations
   // SAID:        reason: the iterations have an order
   entry @ordered(%p: tile<ptr<f32>>, %n: tile<i32>, %m: tile<i32>, %x: tile<f32>) {
     %zero = constant <i32: 0> : tile<i32>
