@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from libtile.backend import nvptx, ptx, ptx_lines
 from libtile.backend.effort import Plan, plan
 from libtile.backend.host_object import host_object
@@ -11,13 +13,22 @@ from libtile.backend.work import Made, Work
 from libtile.support import timing
 from libtile.targets import target
 
+Run = Callable[[Callable[[], str]], str]
+"""Gives what a function gives: `at_once`, or what has another thread call it."""
 
-def build(work: Work) -> Made:
-    """Do what the work says. LlvmError, PtxasError or ToolNotFoundError for what a tool refuses."""
+
+def at_once(task: Callable[[], str]) -> str:
+    """Call a function here."""
+    return task()
+
+
+def build(work: Work, run: Run = at_once) -> Made:
+    """Do what the work says; `run` calls what LLVM does. LlvmError, PtxasError or ToolNotFoundError for what a tool
+    refuses."""
     how = work.assembly
     planned = plan(work.size) if work.opt_level else Plan()
     if how is None:
-        return Made(_ptx(work, planned), excesses=planned.excesses)
+        return Made(_ptx(work, planned, run), excesses=planned.excesses)
     gpu = target(work.gpu_name)
     with Assembler(  # which gets ready while LLVM works
         gpu.ptx_target,
@@ -27,20 +38,19 @@ def build(work: Work) -> Made:
         has_host_object=how.host is not None,
         options=how.options,
     ) as ptxas:
-        text = _ptx(work, planned)
+        text = _ptx(work, planned, run)
         host = host_object(how.launches, *how.host, gpu.parameters_at) if how.host else None
         return Made(text, ptxas.assemble(text, host), planned.excesses)
 
 
-def prepare() -> None:
-    """Load what `build` needs, LLVM among it."""
-    nvptx.load()
-
-
-def _ptx(work: Work, planned: Plan) -> str:
+def _ptx(work: Work, planned: Plan, run: Run) -> str:
     gpu = target(work.gpu_name)
+
+    def printed() -> str:
+        return nvptx.to_ptx(work.llvm_ir, gpu, work.opt_level, work.libraries, planned, tuple(work.entries))
+
     with timing.stage("LLVM"):
-        text = nvptx.to_ptx(work.llvm_ir, gpu, work.opt_level, work.libraries, planned, tuple(work.entries))
+        text = run(printed)
     version = ptx_lines.PTX_VERSION if work.lines is not None else ptx.PTX_VERSION
     text = ptx.finish(text, gpu, work.entries, launch_meta_data=work.launch_meta_data, ptx_version=version)
     if work.lines is not None:

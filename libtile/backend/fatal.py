@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import ctypes
 import os
-import signal
-import threading
+from _signal import SIGABRT  # type: ignore[import-not-found]  # `signal` makes enums of numbers, which takes a while
+from _thread import get_ident
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -27,7 +27,7 @@ _HANDLER = ctypes.CFUNCTYPE(None, ctypes.c_int)
 
 def _explain(number: int) -> None:
     # The abort is the thread's own, inside a foreign call that has released the interpreter: Python may run here.
-    subject = _subjects.get(threading.get_ident())
+    subject = _subjects.get(get_ident())
     if subject is not None:
         os.write(2, f"{subject()}\n".encode())
         if _ending is not None:
@@ -44,7 +44,7 @@ _handler = _HANDLER(_explain)
 def _set_handler(address: Any) -> int | None:
     set_signal = ctypes.CDLL(None).signal
     set_signal.restype, set_signal.argtypes = ctypes.c_void_p, [ctypes.c_int, ctypes.c_void_p]
-    found: int | None = set_signal(signal.SIGABRT, address)
+    found: int | None = set_signal(SIGABRT, address)
     return found
 
 
@@ -61,7 +61,7 @@ def explained(subject: Callable[[], str]) -> Iterator[None]:
     if os.name != "posix":
         yield
         return
-    thread = threading.get_ident()
+    thread = get_ident()
     with SHARED:
         if not _subjects:
             _previous = _set_handler(ctypes.cast(_handler, ctypes.c_void_p))

@@ -8,6 +8,7 @@ process that has loaded `llvmlite.binding`, whose lock all users of LLVM then sh
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -98,8 +99,8 @@ def load() -> Any:
     return llvm
 
 
-def _library() -> CDLL | None:
-    """llvmlite's library, with its functions declared; None where `llvmlite.binding` is to be used."""
+def library_path() -> str | None:
+    """Where llvmlite's library is; None where `llvmlite.binding` is to be used."""
     if "llvmlite.binding" in sys.modules:
         return None
     spec = find_spec("llvmlite")
@@ -110,9 +111,32 @@ def _library() -> CDLL | None:
     try:
         with open(os.path.join(folder, "_version.py"), encoding="utf-8") as file:
             version = file.read().partition("version_version = '")[2]
-        if not version.startswith(RELEASES):
-            return None
-        library = CDLL(os.path.join(folder, "binding", name))
+    except OSError:
+        return None
+    return os.path.join(folder, "binding", name) if version.startswith(RELEASES) else None
+
+
+CAN_OPEN_AHEAD = hasattr(os, "RTLD_NOW")
+"""Whether this system's function that opens libraries can be called as any other function."""
+
+
+def open_ahead(path: str) -> None:
+    """Open the library, and have LLVM make its targets, so that `load` takes no time. It is for another thread: Python
+    goes on beside it, as it does not while `ctypes` itself opens a library. What goes wrong here `load` will say."""
+    with contextlib.suppress(OSError, AttributeError, ValueError):
+        function = CDLL(None).dlopen
+        function.restype, function.argtypes = c_void_p, [c_char_p, c_int]
+        if function(os.fsencode(path), os.RTLD_NOW | os.RTLD_LOCAL):
+            Binding(CDLL(path)).initialize_all_targets()
+
+
+def _library() -> CDLL | None:
+    """llvmlite's library, with its functions declared; None where `llvmlite.binding` is to be used."""
+    path = library_path()
+    if path is None:
+        return None
+    try:
+        library = CDLL(path)
         for function, (result, parameters) in _FUNCTIONS.items():
             declared = getattr(library, f"LLVMPY_{function}")
             declared.restype, declared.argtypes = result, parameters

@@ -34,11 +34,6 @@ def load_llvm() -> Any:
     return libllvm.load()
 
 
-def load() -> None:
-    """Load LLVM, which otherwise takes place where it is first needed."""
-    load_llvm()
-
-
 def _link_libdevice(llvm: Any, context: Any, module: Any, calls: frozenset[str]) -> None:
     part = library(llvm, context, calls)
     part.triple = module.triple

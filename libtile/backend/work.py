@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What the backend is given and what it makes: values that go from one process to another (`libtile.backend.process`).
+"""What the backend is given and what it makes.
 
 Whoever reads them need not load what makes them: LLVM, ptxas, the finishing of PTX.
 """
@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from libtile.codegen.sizes import ModuleSize
 from libtile.ir.kernels import Launch
-from libtile.support.errors import LibtileError
 from libtile.support.records import dataclass, field
 
 if TYPE_CHECKING:
@@ -101,16 +100,8 @@ class Made:
     excesses: tuple[Excess, ...] = ()
 
 
-class BackendEndedError(LibtileError):
-    """The process of the backend has ended without an answer: `explained` on stderr, or nobody knows why."""
-
-    def __init__(self, message: str, *, explained: bool):
-        super().__init__(message)
-        self.explained = explained
-
-
 Backend = Callable[[Work], Made]
-"""Does work: `here.here`, or what has it done elsewhere."""
+"""Does work: `here.here`, or what has LLVM work in another thread (`beside.LlvmThread`)."""
 
 BackendStart = Callable[[], AbstractContextManager[Backend]]
 """Called when it is certain that there is something to compile, and before it is read."""

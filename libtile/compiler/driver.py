@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from libtile.backend.here import here
-from libtile.backend.work import Backend, BackendEndedError, BackendStart
+from libtile.backend.work import Backend, BackendStart
 from libtile.compiler.cache import Cache, Key, digest
 from libtile.compiler.options import Compiled, Kernel, Observer, Options, OptionsError
 from libtile.ir.kernels import FromParameter, Parameter, TensorMapRecipe
@@ -73,7 +73,7 @@ def compile_bytecode(
 
     The cache is not asked where there is an observer, which sees the module behind each pass, or an instrument of the
     pass manager, or where the verifier is asked for: see `libtile.compiler.stages.lower`. `start_backend` may have
-    another process do what comes behind LLVM IR: see `libtile.backend.process`. Raises InputError, RequestError or
+    another thread load LLVM meanwhile: see `libtile.backend.beside`. Raises InputError, RequestError or
     CompilationError.
     """
     if not is_input(data):
@@ -167,8 +167,6 @@ def _compile(
         raise RequestError(f"error: {error}") from None
     except DiagnosticError as error:
         raise CompilationError(_lines(*map(located, error.diagnostics), NOT_COMPILED)) from None
-    except BackendEndedError as error:
-        raise CompilationError(_lines(*([] if error.explained else [f"error: {error}"]), NOT_COMPILED)) from None
     except LibtileError as error:
         raise CompilationError(_lines(_located_error(error), NOT_COMPILED)) from None
     except BrokenPipeError:

@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
@@ -56,14 +56,6 @@ def collect() -> Iterator[Report]:
     finally:
         report.total = time.perf_counter() - start
         _active.reset(token)
-
-
-def book(stages: Mapping[str, float]) -> None:
-    """Book seconds that another process measured, in a stage of this one that waits for it."""
-    report = _active.get()
-    if report is not None:
-        for name, seconds in stages.items():
-            report.add(name, seconds)
 
 
 @contextmanager

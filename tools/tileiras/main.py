@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from libtile.passes.pipelines import SCHEDULES
 from libtile.support.errors import reason, visible
-from libtile_tools import cli, mlir_options, pass_options, startup
+from libtile_tools import cli, mlir_options, pass_options
 from libtile_tools import command_line as click
 
 if TYPE_CHECKING:
@@ -215,17 +215,13 @@ def _compile(path: str, given: dict[str, Any]) -> None:
 
 
 def _start_backend() -> AbstractContextManager[Backend]:
-    """In a process of its own, where this one is the tool's and there is a processor for it."""
-    from libtile.backend import process
-
-    if cli.owns_process() and process.is_useful():
-        return process.BackendProcess(startup.finish)
-    from libtile.backend import fatal
+    """With LLVM in a thread of its own, where this process is the tool's and there is a processor for it."""
+    from libtile.backend import beside, fatal
     from libtile.backend.here import here
     from libtile.compiler import driver
 
     fatal.end_with(_COMPILE, driver.NOT_COMPILED)
-    return nullcontext(here)
+    return beside.LlvmThread() if cli.owns_process() and beside.is_useful() else nullcontext(here)
 
 
 def _check_watched(watch: Watch) -> None:
