@@ -32,7 +32,7 @@ def saved(tmp_path: Path) -> str:
     source = tmp_path / "some.py"
     source.write_text("x = 1\n")
     module = compile(source.read_text(), str(source), "exec")
-    assert kept.Bundle(path).save({str(source): (source.stat(), module)}, code.added)
+    assert kept.Bundle(path).save({str(source): (source.stat(), module, ())}, code.added)
     return path
 
 
@@ -59,7 +59,7 @@ def test_a_bundle_grows_by_what_is_new(tmp_path):
     path = saved(tmp_path)
     other = tmp_path / "other.py"
     other.write_text("y = 2\n")
-    kept.Bundle(path).save({str(other): (other.stat(), compile("y = 2\n", str(other), "exec"))}, {})
+    kept.Bundle(path).save({str(other): (other.stat(), compile("y = 2\n", str(other), "exec"), ())}, {})
     bundle = kept.Bundle(path)
     assert bundle.text(TEXT) is not None
     assert bundle.module(str(tmp_path / "some.py")) is not None and bundle.module(str(other)) is not None
@@ -189,7 +189,7 @@ def finder(tmp_path, monkeypatch):
     found = {}
     for source, text in sources.items():
         source.write_text(text)
-        found[str(source)] = (source.stat(), compile(text, str(source), "exec"))
+        found[str(source)] = (source.stat(), compile(text, str(source), "exec"), ())
     path = str(tmp_path / "tools.bundle")
     kept.Bundle(path).save(found, {})
     monkeypatch.setattr(sys, "path", [str(tmp_path / "one"), str(tmp_path / "two"), *sys.path])
@@ -199,6 +199,18 @@ def finder(tmp_path, monkeypatch):
     yield made
     for name in ("some_module", "some_package", "some_package.inner"):
         sys.modules.pop(name, None)
+
+
+def test_the_value_of_a_text_is_kept_beside_the_code_of_the_same_text(tmp_path):
+    path = str(tmp_path / "tools.bundle")
+    for _ in range(2):  # compiled, and kept
+        code = startup.GeneratedCode(kept.Bundle(path))
+        assert code.evaluate(" a + b", {"a": 1}, {"b": 2}) == 3
+        code.execute(" a + b".strip(), {"a": 1, "b": 2})
+        code.kept.save({}, code.added)
+    assert not code.added
+    with pytest.raises(SyntaxError):
+        code.evaluate("a +", {})
 
 
 def test_a_module_of_the_bundle_is_as_any_other(finder, tmp_path):

@@ -14,7 +14,7 @@ so click alone says what is wrong, and how.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from libtile_tools.truth_values import FALSE as FALSE
 from libtile_tools.truth_values import TRUE as TRUE
@@ -65,6 +65,8 @@ class Declaration:
     """An option or an argument, as click would be told of it."""
 
     def __init__(self, names: Sequence[str], settings: dict[str, Any]) -> None:
+        self.__dict__.update(_DEFAULTS)
+        self.__dict__.update(settings)
         self.names = names
         self.settings = settings
         self.opts = [name for name in names if name.startswith("-")]
@@ -73,10 +75,10 @@ class Declaration:
         longest = sorted(self.opts, key=lambda opt: -len(opt[: len(opt) - len(opt.lstrip("-"))]))
         self.name = (given or [longest[0].lstrip("-")])[0].replace("-", "_").lower()
 
-    def __getattr__(self, name: str) -> Any:
-        if name not in _DEFAULTS:
-            raise AttributeError(name)
-        return self.settings.get(name, _DEFAULTS[name])
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """A setting."""
 
     @property
     def takes_value(self) -> bool:

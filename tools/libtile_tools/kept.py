@@ -8,8 +8,9 @@ for each module, which it looks for in several folders and reads one by one; a t
     file  = MAGIC, length of the index (8 bytes, little-endian), index, code...
     index = marshal of (Python's version, length of the code, {source: (time, size, start, end)}, {text: (start, end)})
 
-Starts and ends are relative to the first byte behind the index, and between them is the marshal of a code object, or of
-the numbers of a program; the texts' come first. A bundle of another Python, or one that is not whole, is as good as
+Starts and ends are relative to the first byte behind the index, and between them is the marshal of a module's code and
+of what it imports first (`libtile_tools.kept_imports`), of a text's code, or of the numbers of a program; the texts'
+come first. A bundle of another Python, or one that is not whole, is as good as
 none, and so is the code of a source that has changed. A bundle is written to a file of its own and renamed into place:
 a reader sees a whole one, and whoever reads the one before it goes on with that.
 """
@@ -27,7 +28,10 @@ if TYPE_CHECKING:
     from types import CodeType
     from typing import Any
 
-MAGIC = b"libtile bundle 2\n"
+    NewModule = tuple[os.stat_result, CodeType, tuple[str, ...]]
+    """The state of a source when it was compiled, its code, and the names of what it imports first."""
+
+MAGIC = b"libtile bundle 3\n"
 _START = len(MAGIC) + 8
 
 MOST_TEXTS = 10_000
@@ -81,13 +85,13 @@ class Bundle:
         os.lseek(self._descriptor, self._first + start, os.SEEK_SET)
         return os.read(self._descriptor, end - start)
 
-    def module(self, source: str) -> CodeType | None:
-        """The code of a source file as it is now; None when it is not here."""
+    def module(self, source: str) -> tuple[CodeType, tuple[str, ...]] | None:
+        """The code of a source file as it is now, with the names of what it imports first; None when it is not here."""
         if not self.has_module(source):
             return None
         _, _, start, end = self._modules[source]
-        code: CodeType = marshal.loads(self._part(start, end))
-        return code
+        found: tuple[CodeType, tuple[str, ...]] = marshal.loads(self._part(start, end))
+        return found
 
     def has_module(self, source: str) -> bool:
         """Whether the code of a source file as it is now is here."""
@@ -111,7 +115,7 @@ class Bundle:
             self._beginning = self._part(0, max(end for _, end in self._texts.values()))
         return self._beginning[start:end]
 
-    def save(self, modules: Mapping[str, tuple[os.stat_result, CodeType]], texts: Mapping[str, Any]) -> bool:
+    def save(self, modules: Mapping[str, NewModule], texts: Mapping[str, Any]) -> bool:
         """Write the bundle with what is new: sources with their states when they were compiled, and texts.
 
         What another process has added since this one read the bundle stays. False for a place that cannot be written
@@ -124,7 +128,7 @@ class Bundle:
             if now._descriptor >= 0:
                 os.close(now._descriptor)
 
-    def _save(self, modules: Mapping[str, tuple[os.stat_result, CodeType]], texts: Mapping[str, Any]) -> bool:
+    def _save(self, modules: Mapping[str, NewModule], texts: Mapping[str, Any]) -> bool:
         parts: list[bytes] = []
         size = 0
 
@@ -143,8 +147,8 @@ class Bundle:
         for source, (time, bytes_, start, end) in self._modules.items():
             if source not in modules and os.path.exists(source):
                 all_modules[source] = (time, bytes_, *put(self._part(start, end)))
-        for source, (status, code) in modules.items():
-            all_modules[source] = (status.st_mtime_ns, status.st_size, *put(marshal.dumps(code)))
+        for source, (status, code, imports) in modules.items():
+            all_modules[source] = (status.st_mtime_ns, status.st_size, *put(marshal.dumps((code, imports))))
         index = marshal.dumps((sys.version, size, all_modules, all_texts))
         return self._write(b"".join([MAGIC, len(index).to_bytes(8, "little"), index, *parts]))
 

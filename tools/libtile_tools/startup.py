@@ -3,11 +3,12 @@
 
 Three things are done, all for a process that is a tool, never for one that imports libtile:
 
-- The code of modules comes from one file, the bundle (`libtile_tools.kept`), in place of a file for each module. A tool
-  that finds modules missing in it, or changed, adds them at its end.
+- The code of modules comes from one file, the bundle (`libtile_tools.kept`), in place of a file for each module, and
+  what a module imports in any case is loaded before it, in one go (`libtile_tools.kept_imports`). A tool that finds
+  modules missing in it, or changed, adds them at its end.
 - `dataclasses` writes the methods of each class as text and compiles it, every time, and so do
-  `libtile.support.records` with one method, and the bytecode's reader. That code is in the bundle too, and so are
-  the programs of modules' regular expressions (`libtile_tools.kept_patterns`).
+  `libtile.support.records` with one method, the bytecode's reader, and `inspect` with annotations that are texts. That
+  code is in the bundle too, and so are the programs of modules' regular expressions (`libtile_tools.kept_patterns`).
 - What xDSL needs to find dialects in files is loaded where there is such a file: see `libtile_tools.dialects_in_files`.
 
 None of them has to do with an input, and none changes a class of another library, but that `dataclasses` puts no
@@ -30,13 +31,19 @@ from libtile_tools.kept_patterns import KeptPatterns
 
 TYPE_CHECKING = False  # as that of `typing`, which takes a while to import
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
     from types import CodeType, ModuleType
     from typing import Any
 
+    from libtile_tools.kept import NewModule
+else:
+    ModuleType = type(sys)
+
 
 class GeneratedCode:
-    """`execute` is `exec` for texts whose code is worth keeping; `added` are those that had to be compiled."""
+    """`execute` and `evaluate` are `exec` and `eval` for texts whose code is worth keeping; `added` has what had to be
+    compiled."""
 
     def __init__(self, kept: Bundle | None):
         self.kept = kept
@@ -51,24 +58,37 @@ class GeneratedCode:
         filename: str = "<string>",
     ) -> None:
         """Execute a text as `exec` does; `filename` is what tracebacks show."""
-        code = self._used.get(text)
+        builtins.exec(self._code(text, text, filename, "exec"), variables, names)
+
+    def evaluate(self, text: str, variables: dict[str, Any] | None = None, names: Any = None) -> Any:
+        """What an expression is, as `eval` says."""
+        return builtins.eval(self._code(f"\0eval {text}", text.lstrip(" \t"), "<string>", "eval"), variables, names)
+
+    def _code(self, key: str, text: str, filename: str, mode: str) -> CodeType:
+        code = self._used.get(key)
         if code is None:
-            code = None if self.kept is None else self.kept.text(text)
+            code = None if self.kept is None else self.kept.text(key)
             if code is None:
-                code = self.added[text] = compile(text, filename, "exec", dont_inherit=True)
-            self._used[text] = code
-        builtins.exec(code, variables, names)
+                code = self.added[key] = compile(text, filename, mode, dont_inherit=True)
+            self._used[key] = code
+        return code
 
 
 class _KeptLoader(SourceFileLoader):
-    """Loads a module whose code is in the bundle."""
+    """Loads a module whose code is in the bundle, and before it what that imports first."""
 
-    def __init__(self, name: str, source: str, code: CodeType):
+    def __init__(self, name: str, source: str, code: CodeType, imports: tuple[str, ...], finder: KeptFinder):
         super().__init__(name, source)
         self.code = code
+        self.imports = imports
+        self.finder = finder
 
     def get_code(self, fullname: str) -> CodeType:
         return self.code
+
+    def exec_module(self, module: ModuleType) -> None:
+        self.finder.load(self.imports)
+        super().exec_module(module)
 
 
 class KeptFinder:
@@ -78,12 +98,17 @@ class KeptFinder:
     are listed, and what another file or package of that name stands before is left to it. A folder of its name that is
     no package does not count, as where an installation of this clone has put data files. The submodule of a package is
     beside the package's `__init__.py`.
+
+    What a module of the bundle imports in any case is loaded before it, here: Python asks all its finders for each
+    module, and locks it, which takes two thirds of the time of loading a small one.
     """
 
     def __init__(self, kept: Bundle):
         self.kept = kept
         self.path = list(sys.path)
         self.missed: list[str] = []
+        self._front: list[Any] = []
+        self._elsewhere: frozenset[str] = frozenset()
         self._folders = _first_folders(self.path)
 
     def find_spec(
@@ -110,9 +135,10 @@ class KeptFinder:
     def _in_folder(self, folder: str, fullname: str) -> ModuleSpec | None:
         place = f"{folder}{os.sep}{fullname.rpartition('.')[2]}"
         for source, is_package in ((f"{place}{os.sep}__init__.py", True), (f"{place}.py", False)):
-            code = self.kept.module(source)
-            if code is not None:
-                spec = ModuleSpec(fullname, _KeptLoader(fullname, source, code), origin=source, is_package=is_package)
+            found = self.kept.module(source)
+            if found is not None:
+                loader = _KeptLoader(fullname, source, *found, self)
+                spec = ModuleSpec(fullname, loader, origin=source, is_package=is_package)
                 spec.has_location = True
                 spec.cached = self.kept.path  # asked for otherwise, which takes a while for each module
                 if is_package:
@@ -120,9 +146,55 @@ class KeptFinder:
                 return spec
         return None
 
-    def new_modules(self) -> dict[str, tuple[os.stat_result, CodeType]]:
-        """The code of modules that were imported and are not in the bundle, with the state of their sources."""
-        found = {}
+    def stands_behind(self, finders: list[Any], elsewhere: AbstractSet[str]) -> None:
+        """Of these finders none finds a module of the bundle before this one, but those of the names `elsewhere`; as
+        long as nobody else comes before it, `load` loads modules."""
+        known = ("_AdjustingFinder", "BuiltinImporter", "FrozenImporter", "DistutilsMetaFinder")
+        front = finders[: finders.index(self)]
+        if all(getattr(finder, "__name__", type(finder).__name__) in known for finder in front):
+            self._front = [*front, self]
+            self._elsewhere = frozenset(elsewhere)
+
+    def load(self, names: tuple[str, ...]) -> None:
+        """Load the modules of the bundle among these that are not loaded, each behind what it imports in turn.
+
+        One that cannot be loaded is left to whoever imports it, who will be told why.
+        """
+        loaded = sys.modules
+        if sys.meta_path[: len(self._front)] != self._front or not self._front:
+            return
+        for name in names:
+            if name not in loaded and name not in self._elsewhere:
+                parent, _, last = name.rpartition(".")
+                package = loaded.get(parent)
+                if parent and package is None:
+                    continue
+                spec = self.find_spec(name, package.__path__ if package is not None else None)
+                if spec is not None:
+                    self._load(spec, package, last)
+
+    def _load(self, spec: ModuleSpec, package: ModuleType | None, last: str) -> None:
+        loader = spec.loader
+        assert isinstance(loader, _KeptLoader)
+        self.load(loader.imports)
+        if spec.name in sys.modules:
+            return
+        module = sys.modules[spec.name] = _module(spec)
+        spec._initializing = True  # type: ignore[attr-defined]  # as `importlib` does
+        try:
+            exec(loader.code, module.__dict__)
+        except Exception:
+            sys.modules.pop(spec.name, None)
+            return
+        finally:
+            spec._initializing = False  # type: ignore[attr-defined]
+        if package is not None:
+            setattr(package, last, sys.modules[spec.name])
+
+    def new_modules(self) -> dict[str, NewModule]:
+        """The code of modules that were imported and are not in the bundle, with the state of their sources and what
+        they import first."""
+        found: dict[str, tuple[os.stat_result, CodeType]] = {}
         for name in self.missed:
             spec = getattr(sys.modules.get(name), "__spec__", None)
             if spec is None or not isinstance(spec.loader, SourceFileLoader) or not spec.origin:
@@ -136,8 +208,31 @@ class KeptFinder:
             except (OSError, SyntaxError):  # it has changed since
                 continue
             if code is not None and (before.st_mtime_ns, before.st_size) == (after.st_mtime_ns, after.st_size):
-                found[spec.origin] = (after, code)
-        return found
+                found[name] = (after, code)
+        if not found:
+            return {}
+        from libtile_tools.kept_imports import imported_first
+
+        loaded = {
+            name: getattr(getattr(module, "__spec__", None), "loader", None)
+            for name, module in list(sys.modules.items())
+        }
+        kept = {name: loader.code for name, loader in loaded.items() if isinstance(loader, _KeptLoader)}
+        first = imported_first(kept | {name: code for name, (_, code) in found.items()})
+        return {str(sys.modules[name].__file__): (*new, first[name]) for name, new in found.items()}
+
+
+def _module(spec: ModuleSpec) -> ModuleType:
+    """A module as `importlib` makes it, which asks for each attribute whether it is there, by an exception if not."""
+    module = ModuleType(spec.name)
+    names = module.__dict__
+    names["__loader__"], names["__package__"], names["__spec__"] = spec.loader, spec.parent, spec
+    if spec.submodule_search_locations is not None:
+        names["__path__"] = spec.submodule_search_locations
+    names["__file__"] = spec.origin
+    if "__cached__" in globals():  # not in a later Python
+        names["__cached__"] = spec.cached
+    return module
 
 
 _ENDINGS = tuple(suffix[1:] for suffix in all_suffixes())
@@ -247,6 +342,16 @@ def _keep_methods(module: ModuleType) -> None:
     module.inspect = _NoSignatures()  # type: ignore[attr-defined]
 
 
+def _keep_annotations(module: ModuleType) -> None:
+    """Annotations that are texts, which xDSL asks for by `get_annotations`."""
+
+    def evaluate(text: str, variables: dict[str, Any], names: Mapping[str, Any]) -> Any:
+        assert _generated is not None
+        return _generated.evaluate(text, variables, names)
+
+    module.eval = evaluate  # type: ignore[attr-defined]
+
+
 def _keep_inits(module: ModuleType) -> None:
     assert _generated is not None
     module.execute = _generated.execute  # type: ignore[attr-defined]
@@ -286,14 +391,17 @@ def install() -> None:
     adjusted: dict[str, Callable[[ModuleType], None]] = {
         "dataclasses": _keep_methods,
         "re._compiler": _keep_patterns,
+        "inspect": _keep_annotations,
         "libtile.support.records": _keep_inits,
         "libtile.bytecode.ops_source": _keep_codecs,
     }
-    for name in ("dataclasses", "re._compiler"):  # which something imports that Python runs before a tool
+    for name in ("dataclasses", "inspect", "re._compiler"):  # which something imports that Python runs before a tool
         if name in sys.modules:
             adjusted[name](sys.modules[name])
     replaced: dict[str, Callable[[ModuleType], None]] = {"xdsl.utils.dialect_loader": dialects_in_files.load_on_demand}
     sys.meta_path.insert(0, _AdjustingFinder(_finder, adjusted, replaced))
+    if _finder is not None:
+        _finder.stands_behind(sys.meta_path, adjusted.keys() | replaced.keys())
 
 
 def _occupy_standard_descriptors() -> None:
