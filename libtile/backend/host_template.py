@@ -8,11 +8,11 @@ names, and says how to make the templates anew.
 
 from __future__ import annotations
 
+import os
 import struct
-from pathlib import Path
 
 NAME = "kernel"
-FOLDER = Path(__file__).parent / "hosts"
+FOLDER = os.path.join(os.path.dirname(__file__), "hosts")
 HOSTS = [(arch, system) for arch in ("x86_64", "aarch64") for system in ("linux", "windows")]
 
 # ELF-64, little-endian: offsets into the header, the rows of the section and symbol tables.
@@ -26,14 +26,16 @@ _LARGE, _LARGE_ALIGNMENT = 16, 16
 """LLVM aligns constants of more bytes than these."""
 
 
-def path(arch: str, system: str) -> Path:
-    """The template of a host."""
-    return FOLDER / f"{arch}-{system}.o"
+def path(arch: str, system: str) -> str:
+    """Where the template of a host is."""
+    return os.path.join(FOLDER, f"{arch}-{system}.o")
 
 
 def named(arch: str, system: str, name: bytes) -> bytes:
     """The host object of one kernel of this name."""
-    return _renamed(path(arch, system).read_bytes(), NAME.encode() + bytes(1), name + bytes(1))
+    with open(path(arch, system), "rb") as file:
+        template = file.read()
+    return _renamed(template, NAME.encode() + bytes(1), name + bytes(1))
 
 
 def _renamed(template: bytes, old: bytes, new: bytes) -> bytes:

@@ -6,12 +6,10 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import signal
 import subprocess
 from collections.abc import Sequence
-from pathlib import Path
 
-from libtile.backend.tools import find_tool
+from libtile.backend.tools import tool_path
 from libtile.backend.work import Assembled as Assembled
 from libtile.backend.work import KernelReport as KernelReport
 from libtile.support import timing
@@ -77,21 +75,24 @@ class Assembler:
     ) -> None:
         self.ptx_target = ptx_target
         # A folder that is made when ptxas has something to write: nothing is left behind until then.
-        self.folder = Path(temporary_folder()) / f"libtile-{os.urandom(8).hex()}"
+        self.folder = os.path.join(temporary_folder(), f"libtile-{os.urandom(8).hex()}")
         # For a debugger it reads the PTX once more, to keep it in the cubin, which a pipe does not allow.
         piped = not (line_info or debug) and os.path.exists(_STDIN)
         self._source = _STDIN if piped else ""
-        command = [str(find_tool("ptxas")), f"-arch={ptx_target}", f"-O{0 if debug else opt_level}", "-v"]
+        command = [tool_path("ptxas"), f"-arch={ptx_target}", f"-O{0 if debug else opt_level}", "-v"]
         if line_info:
             command.append("--generate-line-info")
         if debug:
             command.append("--device-debug")
         if has_host_object:
-            command.append(f"--nv-host={self.folder / _HOST_OBJECT}")
-        self._command = [*command, *options, self._source or str(self.folder / _PTX), "-o", str(self.folder / _CUBIN)]
+            command.append(f"--nv-host={self._path(_HOST_OBJECT)}")
+        self._command = [*command, *options, self._source or self._path(_PTX), "-o", self._path(_CUBIN)]
         self._process: subprocess.Popen[bytes] | None = None
         if self._source:
             self._start()
+
+    def _path(self, name: str) -> str:
+        return os.path.join(self.folder, name)
 
     def _start(self) -> subprocess.Popen[bytes]:
         try:
@@ -123,29 +124,41 @@ class Assembler:
     def assemble(self, ptx: str, host_object: bytes | None = None) -> Assembled:
         """Assemble PTX, once. PtxasError holds ptxas's first error."""
         data = ptx.encode("utf-8")
-        self.folder.mkdir(mode=0o700)
+        os.mkdir(self.folder, mode=0o700)
         if host_object is not None:
-            (self.folder / _HOST_OBJECT).write_bytes(host_object)
+            _write(self._path(_HOST_OBJECT), host_object)
         if not self._source:
-            (self.folder / _PTX).write_bytes(data)
+            _write(self._path(_PTX), data)
         with timing.stage("ptxas"):
             process = self._process or self._start()
             try:
                 out, err = process.communicate(data if self._source else None, timeout=TIMEOUT_SECONDS)
             except subprocess.TimeoutExpired:
                 raise PtxasError(f"ptxas did not end within {TIMEOUT_SECONDS} s", "") from None
-        log = _text(out + err).replace(self._source or str(self.folder / _PTX), _PTX)
+        log = _text(out + err).replace(self._source or self._path(_PTX), _PTX)
         if process.returncode != 0:
             said = (x for x in log.splitlines() if "error" in x or "fatal" in x)
             first = next(said, _ending(process.returncode))
             raise PtxasError(f"ptxas failed for {self.ptx_target}: {first.strip()}", log)
-        result = self.folder / _CUBIN
-        cubin = result.read_bytes() if result.is_file() else b""
+        cubin = _contents(self._path(_CUBIN))
         if not cubin.startswith(ELF_MAGIC):
             raise PtxasError(
                 f"ptxas failed for {self.ptx_target}: it says that it is done, and has written no cubin", log
             )
         return Assembled(cubin, parse_report(log), log)
+
+
+def _write(path: str, data: bytes) -> None:
+    with open(path, "wb") as file:
+        file.write(data)
+
+
+def _contents(path: str) -> bytes:
+    """Of a file; nothing where there is none."""
+    if not os.path.isfile(path):
+        return b""
+    with open(path, "rb") as file:
+        return file.read()
 
 
 _STDIN = "/dev/fd/0"
@@ -185,6 +198,8 @@ def _text(output: bytes) -> str:
 def _ending(status: int) -> str:
     if status >= 0:
         return f"exit status {status}"
+    import signal  # which makes enums of numbers
+
     try:
         return f"ended by {signal.Signals(-status).name}"
     except ValueError:
@@ -193,7 +208,7 @@ def _ending(status: int) -> str:
 
 def version() -> str:
     """The version line of the ptxas in use, with its path."""
-    tool = find_tool("ptxas")
-    out = subprocess.run([str(tool), "--version"], capture_output=True, timeout=60, check=False).stdout
+    tool = tool_path("ptxas")
+    out = subprocess.run([tool, "--version"], capture_output=True, timeout=60, check=False).stdout
     line = next((x for x in _text(out).splitlines() if "release" in x), "unknown version")
     return f"{line.strip()} ({tool})"

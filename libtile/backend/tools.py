@@ -3,14 +3,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
+import re
 import sys
 from collections.abc import Iterator
 from functools import cache, lru_cache
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from libtile.support.errors import LibtileError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 class ToolNotFoundError(LibtileError):
@@ -28,22 +33,30 @@ def how_to_get(name: str, system: str = sys.platform) -> str:
     return f"pip install {_PACKAGES.get(name, 'nvidia-cuda-nvcc')} brings it"
 
 
-def _wheel_roots() -> list[Path]:
+def _wheel_roots() -> list[str]:
     spec = importlib.util.find_spec("nvidia")
     if spec is None or spec.submodule_search_locations is None:
         return []
-    return [p for root in spec.submodule_search_locations for p in sorted(Path(root).glob("cu[0-9]*"), reverse=True)]
+    found = []
+    for root in spec.submodule_search_locations:
+        with contextlib.suppress(OSError):
+            names = (name for name in os.listdir(root) if _TOOLKIT.match(name))
+            found += [os.path.join(root, name) for name in sorted(names, reverse=True)]
+    return found
 
 
-def _roots() -> list[Path]:
-    homes = [Path(v) for v in (os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH")) if v]
-    return [*_wheel_roots(), *homes]
+_TOOLKIT = re.compile("cu[0-9]")
 
 
-def installed_tools(name: str) -> Iterator[Path]:
+def _roots() -> list[str]:
+    homes = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH")]
+    return [*_wheel_roots(), *filter(None, homes)]
+
+
+def installed_tools(name: str) -> Iterator[str]:
     """The programs of a name in NVIDIA's wheels and in CUDA_HOME, the first choice first."""
     file = program_name(name)
-    return (path for root in _roots() if os.access(path := root / "bin" / file, os.X_OK))
+    return (path for root in _roots() if os.access(path := os.path.join(root, "bin", file), os.X_OK))
 
 
 def program_name(name: str, system: str = sys.platform) -> str:
@@ -51,9 +64,16 @@ def program_name(name: str, system: str = sys.platform) -> str:
     return f"{name}.exe" if system == "win32" else name
 
 
-@cache
 def find_tool(name: str) -> Path:
     """The path of a program such as `ptxas`; ToolNotFoundError when there is none."""
+    from pathlib import Path  # which takes as long to import as reading a kernel
+
+    return Path(tool_path(name))
+
+
+@cache
+def tool_path(name: str) -> str:
+    """The path of a program as a text; ToolNotFoundError when there is none."""
     installed = next(installed_tools(name), None)
     if installed is not None:
         return installed
@@ -62,18 +82,25 @@ def find_tool(name: str) -> Path:
     found = shutil.which(name)
     if found is None:
         roots = _roots()
-        places = ", ".join([*(str(r / "bin") for r in roots), "PATH"])
+        places = ", ".join([*(os.path.join(r, "bin") for r in roots), "PATH"])
         raise ToolNotFoundError(f"{name} was not found in {places}; {how_to_get(name)}")
-    return Path(found)
+    return found
 
 
 @lru_cache(maxsize=1)
-def find_libdevice() -> Path:
+def libdevice_path() -> str:
     """The path of libdevice.10.bc, the library of math functions; ToolNotFoundError when there is none."""
     roots = _roots()
     for root in roots:
-        path = root / "nvvm" / "libdevice" / "libdevice.10.bc"
-        if path.is_file():
+        path = os.path.join(root, "nvvm", "libdevice", "libdevice.10.bc")
+        if os.path.isfile(path):
             return path
-    places = "in " + ", ".join(str(r / "nvvm") for r in roots) if roots else "(there is no CUDA installation)"
+    places = "in " + ", ".join(os.path.join(r, "nvvm") for r in roots) if roots else "(there is no CUDA installation)"
     raise ToolNotFoundError(f"libdevice.10.bc was not found {places}; {how_to_get('libdevice')}")
+
+
+def find_libdevice() -> Path:
+    """`libdevice_path` as a path."""
+    from pathlib import Path
+
+    return Path(libdevice_path())

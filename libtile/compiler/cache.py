@@ -27,11 +27,14 @@ import stat
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from libtile.support import environment
 from libtile.support.errors import reason
 from libtile.support.records import dataclass
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 MAGIC = b"libtile cache entry 2\n"
 SUFFIX = ".entry"
@@ -77,6 +80,8 @@ class Key:
 
 def default_folder() -> Path | None:
     """Where the cache is when nobody says: see the environment variables above. None for a user without a home."""
+    from pathlib import Path  # which takes as long to import as reading a kernel, and only where there is a cache
+
     if named := environment.CACHE_FOLDER.text():
         return Path(named)
     if os.path.isabs(base := os.environ.get("XDG_CACHE_HOME", "")):  # others are invalid, as its specification says
@@ -94,6 +99,8 @@ def from_environment(place: str | None = None) -> Cache | None:
     """
     if not environment.CACHE.on():
         return None
+    from pathlib import Path
+
     folder = Path(place) if place else default_folder()
     return None if folder is None else Cache(folder, environment.CACHE_SIZE.bytes())
 
@@ -202,6 +209,8 @@ def _is_safe_folder(status: os.stat_result) -> bool:
 
 
 def _files_in(shelf: Path) -> Iterator[tuple[Path, os.stat_result]]:
+    from pathlib import Path
+
     if not stat.S_ISDIR(os.lstat(shelf).st_mode):
         return
     with os.scandir(shelf) as found:

@@ -61,7 +61,7 @@ class Reference:
 
         It is not looked for on PATH, where the name is this project's as well."""
         path = next(installed_tools("tileiras"), None)
-        return Reference(path) if path is not None else None
+        return Reference(Path(path)) if path is not None else None
 
     def compile(self, module: Module, gpu_name: str, *, code: bool = True) -> Outcome:
         """Compile a module; `code` looks at the machine code, where there is nvdisasm."""

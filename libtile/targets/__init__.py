@@ -6,8 +6,8 @@ Code asks `target.has("stmatrix")` or `target.mma("f16", "f16", "f32")`; it neve
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 from libtile.support import declarations
@@ -232,7 +232,7 @@ def machine(gpu_name: str) -> Machine:
 
 @once
 def _declared() -> dict[str, Any]:
-    return declarations.read(Path(__file__).parent / "targets.toml")
+    return declarations.read(os.path.join(os.path.dirname(__file__), "targets.toml"))
 
 
 def _covers(ranges: list[str], number: int) -> bool:

@@ -144,7 +144,7 @@ def test_what_is_missing_comes_with_where_to_get_it(monkeypatch):
     assert "no build of it for macOS" in tools.how_to_get("libdevice", "darwin")
     monkeypatch.setattr(tools, "_roots", list)
     with pytest.raises(ToolNotFoundError, match=r"^libdevice.10.bc was not found \(there is no CUDA installation\); "):
-        tools.find_libdevice.__wrapped__()
+        tools.libdevice_path.__wrapped__()
 
 
 def test_the_version_names_the_tool_in_use():

@@ -8,6 +8,7 @@ import io
 import platform
 import random
 import struct
+from pathlib import Path
 
 import pytest
 
@@ -264,14 +265,14 @@ def test_pre_load_of_every_host_gives_a_copy_that_leads_to_the_kernels(arch, sys
 REMAKE = (
     "from libtile.backend.host_object import made; from libtile.backend.host_template import HOSTS, NAME, path; "
     "from libtile.ir.kernels import Launch; "
-    "[path(*host).write_bytes(made({NAME: Launch()}, *host)) for host in HOSTS]"
+    "[open(path(*host), 'wb').write(made({NAME: Launch()}, *host)) for host in HOSTS]"
 )
 
 
 @pytest.mark.parametrize(("arch", "system"), host_template.HOSTS)
 def test_the_template_is_what_llvm_makes(arch, system):
     made = host_object.made(_kernels(host_template.NAME), arch, system)
-    assert host_template.path(arch, system).read_bytes() == made, f'make them anew: python -c "{REMAKE}"'
+    assert Path(host_template.path(arch, system)).read_bytes() == made, f'make them anew: python -c "{REMAKE}"'
 
 
 @pytest.mark.parametrize(("arch", "system"), host_template.HOSTS)

@@ -95,8 +95,8 @@ def test_without_ptxas_the_cache_serves_what_needs_none(tmp_path, monkeypatch):
     def missing(name):
         raise ToolNotFoundError(f"{name} was not found in nowhere")
 
-    monkeypatch.setattr("libtile.backend.tools.find_tool", missing)
-    monkeypatch.setattr("libtile.backend.ptxas.find_tool", missing)
+    monkeypatch.setattr("libtile.backend.tools.tool_path", missing)
+    monkeypatch.setattr("libtile.backend.ptxas.tool_path", missing)
     driver.compiler_identity.cache_clear()
     try:
         made = driver.compile_bytecode(VECTOR_ADD, Options("sm_90", emit="ptx"), cache=Cache(tmp_path))

@@ -102,7 +102,7 @@ def test_a_tool_that_is_not_installed_is_no_fault_of_the_kernel(monkeypatch):
     def missing(name):
         raise ToolNotFoundError(f"{name} was not found")
 
-    monkeypatch.setattr("libtile.backend.ptxas.find_tool", missing)
+    monkeypatch.setattr("libtile.backend.ptxas.tool_path", missing)
     with pytest.raises(ToolNotFoundError, match="ptxas was not found"):
         explain(GEMM, "sm_90")
 

@@ -333,7 +333,7 @@ def test_a_ptxas_that_is_broken_is_one_error(tmp_path: Path, monkeypatch: pytest
     tool = tmp_path / "ptxas"
     tool.write_text(f"#!/bin/sh\ncat > /dev/null\n{script}\n")
     tool.chmod(0o755)
-    monkeypatch.setattr(ptxas, "find_tool", lambda name: tool)
+    monkeypatch.setattr(ptxas, "tool_path", lambda name: str(tool))
     with pytest.raises(driver.CompilationError) as caught:
         driver.compile_bytecode(EXAMPLE.read_bytes(), Options("sm_90", host=("x86_64", "linux")))
     assert str(caught.value).split("\n") == [
@@ -347,7 +347,7 @@ def test_a_ptxas_that_cannot_be_run_is_one_error(tmp_path: Path, monkeypatch: py
         tool.unlink(missing_ok=True)
         if content is not None:
             tool.write_text(content)
-        monkeypatch.setattr(ptxas, "find_tool", lambda name: tool)
+        monkeypatch.setattr(ptxas, "tool_path", lambda name: str(tool))
         with pytest.raises(driver.CompilationError) as caught:
             driver.compile_bytecode(EXAMPLE.read_bytes(), Options("sm_90", host=("x86_64", "linux")))
         assert f"error: ptxas could not be run: {tool}: {reason}\n" in str(caught.value)
