@@ -16,7 +16,6 @@ from typing import Any
 
 from libtile.bytecode.errors import Fault, UnsupportedVersionError
 from libtile.bytecode.model import Operation
-from libtile.bytecode.ops_encoding import encoder
 from libtile.bytecode.ops_source import (
     INT_BITS,
     AllFalse,
@@ -57,6 +56,8 @@ class Codec:
 
     @cached_property
     def encode(self) -> Encoder:
+        from libtile.bytecode.ops_encoding import encoder
+
         source = self._source()
         encoder(source)
         encode: Encoder = source.compile("encode")

@@ -32,6 +32,9 @@ from libtile.codegen.symbols import own_name
 from libtile.support.records import dataclass, field
 from libtile.targets import DATA_LAYOUT, TRIPLE, Target
 
+AXES = "xyz"
+"""The dimensions of a grid."""
+
 
 @dataclass(frozen=True, slots=True)
 class Value:

@@ -11,10 +11,9 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 
 from libtile.codegen import mbarrier, tma
-from libtile.codegen.builder import KernelBuilder, SharedBuffer, Value, integer
+from libtile.codegen.builder import AXES, KernelBuilder, SharedBuffer, Value, integer
 from libtile.codegen.llvm_types import I1, I32, I64, VOID, IntType
 
-AXES = "xyz"
 NO_PROGRAM = -1
 """The number that is no program's."""
 

@@ -22,10 +22,10 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 
 from libtile.codegen.agents import uniform
-from libtile.codegen.builder import KernelBuilder, Value, integer
+from libtile.codegen.builder import AXES, KernelBuilder, Value, integer
 from libtile.codegen.control import Carried, for_loop, if_else, while_loop
 from libtile.codegen.exchange import Exchange
-from libtile.codegen.launch_control import AXES, NO_PROGRAM, index_of
+from libtile.codegen.launch_control import NO_PROGRAM, index_of
 from libtile.codegen.llvm_types import GLOBAL_POINTER, I64, VOID
 from libtile.codegen.symbols import own_name
 

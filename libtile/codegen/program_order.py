@@ -4,8 +4,7 @@
 
 from __future__ import annotations
 
-from libtile.codegen.builder import KernelBuilder, Value, integer
-from libtile.codegen.launch_control import AXES
+from libtile.codegen.builder import AXES, KernelBuilder, Value, integer
 from libtile.codegen.llvm_types import I32, I64
 
 _MOST = 1 << 31

@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from libtile.codegen.builder import KernelBuilder, Value, integer
 from libtile.codegen.llvm_types import IntType
 from libtile.codegen.memory import NO_HINT, WEAK, CacheHint, Ordering, Registers, both, load_bits, store_bits
-from libtile.codegen.nibbles import load_packed, store_packed
 from libtile.codegen.sharing import Handed, share_from_owner
 from libtile.codegen.stored_bits import from_storage, to_storage
 from libtile.codegen.tile import Tile, owner_predicate
@@ -84,6 +83,8 @@ def load_tile(
     def load(group: tuple[int, ...], accessed: Predicate) -> Sequence[Value]:
         predicate = accessed(group[0])
         if element in PACKED:
+            from libtile.codegen.nibbles import load_packed
+
             return load_packed(b, places, group, predicate, padding, ordering, cache)
         bits = load_bits(
             b, places.address(group[0]), STORAGE_BYTES[element], len(group),
@@ -111,6 +112,8 @@ def store_tile(
     def store(group: tuple[int, ...], accessed: Predicate) -> None:
         bits = [to_storage(b, tile.registers[r], element) for r in group]
         if element in PACKED:
+            from libtile.codegen.nibbles import store_packed
+
             store_packed(b, places, group, bits, accessed, ordering, cache)
             return
         predicate = accessed(group[0])

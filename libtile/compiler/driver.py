@@ -17,12 +17,10 @@ from dataclasses import asdict, fields
 from functools import lru_cache, partial
 from importlib.util import find_spec
 from itertools import chain
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from libtile.backend.here import here
 from libtile.backend.work import Backend, BackendStart
-from libtile.compiler.cache import Cache, Key, digest
 from libtile.compiler.options import Compiled, Kernel, Observer, Options, OptionsError
 from libtile.ir.kernels import FromParameter, Parameter, TensorMapRecipe
 from libtile.support import environment, timing
@@ -34,6 +32,7 @@ from libtile.support.remarks import Category, Kind, Remark
 
 if TYPE_CHECKING:
     from libtile.asm.module import Module
+    from libtile.compiler.cache import Cache, Key
     from libtile.passes.manager import Instrument
 
 NOT_BYTECODE = "error: input does not correspond to Tile IR bytecode"
@@ -218,10 +217,11 @@ def _located_error(error: LibtileError) -> str:
 def compiler_identity() -> dict[str, str]:
     """What the output depends on besides input, options and environment, by name: this package's files and the versions
     of what it is built on; tools by path, size and time."""
-    from libtile.backend.tools import ToolNotFoundError, find_libdevice, find_tool
+    from libtile.backend.tools import ToolNotFoundError, libdevice_path, tool_path
+    from libtile.compiler.cache import digest
     from libtile.spec.loader import DATA
 
-    root = Path(__file__).parents[1]
+    root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     files = []
     for folder, folders, names in chain(os.walk(root), os.walk(DATA)):
         folders[:] = [name for name in folders if name != "__pycache__"]
@@ -230,7 +230,7 @@ def compiler_identity() -> dict[str, str]:
             status = os.stat(path)
             files.append(f"{os.path.relpath(path, root)} {status.st_size} {status.st_mtime_ns}")
     parts = {"files of libtile": digest(sorted(files)), "python": sys.version}
-    finders: dict[str, Callable[[], Path]] = {"ptxas": partial(find_tool, "ptxas"), "libdevice": find_libdevice}
+    finders: dict[str, Callable[[], str]] = {"ptxas": partial(tool_path, "ptxas"), "libdevice": libdevice_path}
     for name, find in finders.items():
         try:
             tool = find()
@@ -257,6 +257,8 @@ def _release(package: str) -> str:
 
 
 def _key(data: bytes, options: Options, preview: Iterable[str], filename: str = "-") -> Key:
+    from libtile.compiler.cache import Key, digest
+
     return Key.of(
         {
             "input": digest([data, filename.encode(errors="surrogatepass")] if _is_inner_text(data) else [data]),

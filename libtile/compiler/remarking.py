@@ -9,9 +9,6 @@ from typing import TYPE_CHECKING
 from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, ModuleOp, StringAttr
 from xdsl.ir import Attribute, Operation
 
-from libtile.atoms.mma_layouts import busy_warps
-from libtile.atoms.shared_accesses import WORD_BYTES
-from libtile.atoms.tcgen05 import ctas_of
 from libtile.compiler.access_remarks import ACCESSES, access_remarks
 from libtile.dialects.cuda_tile.locations import source_location
 from libtile.dialects.nv_tileaa.functions import FuncOp
@@ -28,14 +25,11 @@ from libtile.ir.classes import is_subclass
 from libtile.ir.places import walk
 from libtile.layouts import REGISTER
 from libtile.lowering.agents import warps_of
-from libtile.lowering.discardable import DECISIONS
+from libtile.lowering.discardable import DECISIONS, NOT_SPECIALIZED
 from libtile.lowering.index_width import NARROW
 from libtile.lowering.product_reasons import EXECUTED, NOT_NATIVE, STEP_PARTS
-from libtile.lowering.tileas.arrange_agents import REGISTERS_SHARED
-from libtile.lowering.tileas.schedule import NOT_SPECIALIZED
 from libtile.lowering.tileas.select_copies import offset_bits
 from libtile.lowering.tileas.tma.recipes import host_tensors
-from libtile.lowering.tileas.tma_tiles import box_of_all_rows
 from libtile.lowering.to_tileas.types import element_of, layout_of
 from libtile.numerics.elements import STORAGE_BYTES
 from libtile.support import remarks
@@ -102,6 +96,8 @@ def _holds_too_much(function: FuncOp, target: Target) -> bool:
     """Whether the accumulator of some product alone takes more registers than a thread can have."""
     for op in walk(function):
         if is_subclass(type(op), (DotOp, ScaledDotOp)):
+            from libtile.atoms.shared_accesses import WORD_BYTES
+
             assert isinstance(op, DotOp | ScaledDotOp)
             registers = layout_of(op.c).in_size(REGISTER)
             if registers * STORAGE_BYTES[element_of(op.c)] // WORD_BYTES > target.registers_per_thread:
@@ -124,6 +120,8 @@ def _of(
     elif isinstance(op, TiledTmaLoadOp):
         yield remarks.load_selected(function, place, remarks.TMA_LOAD, op.atom.box)
     elif isinstance(op, TiledTmaStoreOp):
+        from libtile.lowering.tileas.tma_tiles import box_of_all_rows
+
         yield remarks.store_selected(function, place, remarks.TMA_STORE, box_of_all_rows(op))
     elif isinstance(op, MessageOp):
         yield remarks.program_message(function, place, op.text.data)
@@ -131,6 +129,8 @@ def _of(
         for name, value in (op.enter_directives or DictionaryAttr({})).data.items():
             yield remarks.directive_ignored(function, place, name, str(value))
     elif isinstance(op, AgentSwitchOp):
+        from libtile.lowering.tileas.arrange_agents import REGISTERS_SHARED
+
         shared = op.attributes.get(REGISTERS_SHARED)
         if isinstance(shared, StringAttr):
             yield remarks.registers_shared(function, place, shared.data)
@@ -141,6 +141,8 @@ def _of(
 def _of_product(
     op: DotOp | ScaledDotOp, function: str, place: SourceLocation | None, warps: int
 ) -> Iterator[remarks.Remark]:
+    from libtile.atoms.mma_layouts import busy_warps
+
     if op.atom.kind == FMA:
         yield remarks.mma_fma(function, place)
     else:
@@ -160,6 +162,8 @@ def _in_parts(op: Operation, function: str, place: SourceLocation | None) -> Ite
 
 def _executed(op: Operation, function: str, place: SourceLocation | None) -> Iterator[remarks.Remark]:
     """By what a product runs, if it says so."""
+    from libtile.atoms.tcgen05 import ctas_of
+
     executed = op.attributes.get(EXECUTED)
     if not isinstance(executed, ExecutedAttr):
         return

@@ -137,6 +137,9 @@ LONG_PROGRAMS = "long_programs"
 """On a kernel whose blocks take long programs first: the axis of the grid along which programs are longer or shorter,
 and 1 if the last ones are the longest."""
 NOT_WIDE, NOT_TMA = "not_wide", "not_tma"
+STAGES, STAGE, ORDER, NOT_PIPELINED = "num_stages", "stage", "order", "not_pipelined"
+NOT_SPECIALIZED = "not_specialized"
+"""On a product: why its loop has no producer agent (`tileas-specialize`)."""
 """On an access: why it is narrower than 128 bits, and why TMA does not do it."""
 
 _POINTERS: Classes = (memory.LoadOp, memory.StoreOp, tileas_memory.LoadOp, tileas_memory.StoreOp, async_memory.LoadOp)
@@ -188,8 +191,8 @@ _PRODUCTS: Classes = (products.DotOp, products.ScaledDotOp)
 _ANY_PRODUCT: Classes = (*_PRODUCTS, async_products.AsyncDotOp, tensor_memory.AsyncDotIntoOp)
 
 DECISIONS: dict[str, Declared] = {
-    "not_pipelined": Declared((*_POINTERS, *_VIEWS), TEXT),
-    "not_specialized": Declared(_PRODUCTS, TEXT),
+    NOT_PIPELINED: Declared((*_POINTERS, *_VIEWS), TEXT),
+    NOT_SPECIALIZED: Declared(_PRODUCTS, TEXT),
     "not_native": Declared(_PRODUCTS, TEXT),
     "executed": Declared(_ANY_PRODUCT, _of("an #nv_tileas.executed", ExecutedAttr)),
     "step_parts": Declared(_ANY_PRODUCT, POSITIVE),
@@ -229,7 +232,7 @@ DECISIONS: dict[str, Declared] = {
 
 _SCHEDULED: Classes = (tileas_memory.LoadOp, tileas_memory.TiledLoadOp)
 SCHEDULE: dict[str, Declared] = {
-    "num_stages": Declared((scf.ForOp,), POSITIVE),
-    **dict.fromkeys(("stage", "order"), Declared(_SCHEDULED, COUNT)),
+    STAGES: Declared((scf.ForOp,), POSITIVE),
+    **dict.fromkeys((STAGE, ORDER), Declared(_SCHEDULED, COUNT)),
 }
 """Those between tileas-generate-schedule and tileas-materialize-schedule."""

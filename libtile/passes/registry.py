@@ -44,7 +44,8 @@ class Entry:
 
 _COUNTED = ("cuda_tile.for",)
 _TILE_LOOPS = (*_COUNTED, "cuda_tile.loop")
-_LOOPS = (*_TILE_LOOPS, "scf.for", "scf.while")
+_INNER_LOOPS = ("scf.for", "scf.while")
+_LOOPS = (*_TILE_LOOPS, *_INNER_LOOPS)
 _TILE_PRODUCTS = ("cuda_tile.mmaf", "cuda_tile.mmai", "cuda_tile.mmaf_scaled")
 _PRODUCTS = ("nv_tileas.dot", "nv_tileas.scaled_dot")
 _INNER_PRODUCTS = ("nv_tileaa.dot", "nv_tileaa.scaled_dot")
@@ -68,7 +69,11 @@ PASSES: dict[str, Entry] = {
     "deduplicate-symbols": Entry("libtile.transforms.deduplicate_symbols:DeduplicateSymbolsPass", CUDA_TILE),
     "dce": Entry("libtile.transforms.dce:DcePass", CUDA_TILE, INNER),
     "eliminate-redundant-tokens": Entry("libtile.transforms.redundant_tokens:EliminateRedundantTokensPass", CUDA_TILE),
-    "contract-views": Entry("libtile.transforms.contract_views:ContractViewsPass", CUDA_TILE),
+    "contract-views": Entry(
+        "libtile.transforms.contract_views:ContractViewsPass",
+        CUDA_TILE,
+        about=("cuda_tile.load_ptr_tko", "cuda_tile.store_ptr_tko"),
+    ),
     "expand-views": Entry("libtile.transforms.expand_views:ExpandViewsPass", CUDA_TILE),
     "flatten-kernel-parameters": Entry(
         "libtile.lowering.flatten_parameters:FlattenKernelParametersPass", INNER, required=True
@@ -89,7 +94,7 @@ PASSES: dict[str, Entry] = {
         "libtile.transforms.collapse_loops:CollapseLoopsPass", CUDA_TILE, about=_COUNTED, for_target=True
     ),
     "loop-interchange": Entry("libtile.transforms.loop_interchange:LoopInterchangePass", CUDA_TILE),
-    "keep-tiles": Entry("libtile.transforms.keep_tiles:KeepTilesPass", CUDA_TILE),
+    "keep-tiles": Entry("libtile.transforms.keep_tiles:KeepTilesPass", CUDA_TILE, about=_COUNTED),
     "merge-loads": Entry("libtile.transforms.merge_loads:MergeLoadsPass", CUDA_TILE),
     "loop-peel": Entry("libtile.transforms.loop_peel:LoopPeelPass", CUDA_TILE, about=_TILE_LOOPS),
     "loop-unroll": Entry("libtile.transforms.loop_unroll:LoopUnrollPass", CUDA_TILE, about=_TILE_LOOPS),
@@ -125,7 +130,9 @@ PASSES: dict[str, Entry] = {
     "synthesize-debug-info-scopes": Entry(
         "libtile.transforms.debug_info_scopes:SynthesizeDebugInfoScopesPass", CUDA_TILE
     ),
-    "tileas-compare-places": Entry("libtile.lowering.tileas.compare_places:ComparePlacesPass", INNER),
+    "tileas-compare-places": Entry(
+        "libtile.lowering.tileas.compare_places:ComparePlacesPass", INNER, about=("arith.cmpi",)
+    ),
     "tileas-materialize-convert-layout": Entry(
         "libtile.lowering.tileas.materialize_conversions:MaterializeConvertLayoutPass", INNER, required=True
     ),
@@ -160,9 +167,13 @@ PASSES: dict[str, Entry] = {
         about=(*_PIPELINES, "nv_tileas.async.pipeline.producer_commit", "nv_tileas.async.tiled_tma_load"),
     ),
     "tileas-insert-barriers": Entry("libtile.lowering.tileas.barriers:InsertBarriersPass", INNER, required=True),
-    "tileas-widen-apart": Entry("libtile.lowering.tileas.widen_apart:WidenApartPass", INNER),
+    "tileas-widen-apart": Entry(
+        "libtile.lowering.tileas.widen_apart:WidenApartPass", INNER, about=("nv_tileaa.fp_to_fp",)
+    ),
     "tileas-insert-fences": Entry("libtile.lowering.tileas.fences:InsertFencesPass", INNER, required=True),
-    "tileas-generate-schedule": Entry("libtile.lowering.tileas.schedule:GenerateSchedulePass", INNER),
+    "tileas-generate-schedule": Entry(
+        "libtile.lowering.tileas.schedule:GenerateSchedulePass", INNER, about=_INNER_LOOPS
+    ),
     "tileas-select-tma-stores": Entry(
         "libtile.lowering.tileas.select_tma_stores:SelectTmaStoresPass", INNER, about=_AGENTS
     ),

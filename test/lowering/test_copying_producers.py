@@ -24,7 +24,7 @@ import libtile
 from libtile.asm import print_op
 from libtile.compiler.options import Options
 from libtile.compiler.stages import lower
-from libtile.lowering.tileas.schedule import NOT_SPECIALIZED
+from libtile.lowering.discardable import NOT_SPECIALIZED
 from libtile.simulator import SimulationFault, parse_ptx, run_ptx
 from libtile.support.diagnostics import DiagnosticError, LoweringError
 

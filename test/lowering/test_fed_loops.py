@@ -14,7 +14,7 @@ from test_specialized import main_loop, operands, tile_gemm
 from test_specialized_chains import run as run_attention
 
 import libtile
-from libtile.lowering.tileas.schedule import NOT_SPECIALIZED
+from libtile.lowering.discardable import NOT_SPECIALIZED
 
 DTYPES = {"f8E4M3FN": ml_dtypes.float8_e4m3fn, "f8E5M2": ml_dtypes.float8_e5m2}
 

@@ -11,7 +11,7 @@ from test_specialized import main_loop
 import libtile
 from libtile.atoms import tcgen05_factors
 from libtile.layouts.builders import row_major
-from libtile.lowering.tileas.schedule import NOT_SPECIALIZED
+from libtile.lowering.discardable import NOT_SPECIALIZED
 from libtile.support.diagnostics import DiagnosticError
 from libtile.targets import target
 

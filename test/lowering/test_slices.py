@@ -13,7 +13,7 @@ import pytest
 from test_specialized import specialized
 
 import libtile
-from libtile.lowering.tileas.schedule import NOT_SPECIALIZED
+from libtile.lowering.discardable import NOT_SPECIALIZED
 
 OFFSET = "    %oa = muli %start, %k : tile<i32>"
 TEXT = """

@@ -11,7 +11,7 @@ from test_specialized_chains import run, run_with_more_scores, with_more_scores
 
 import libtile
 from libtile.backend.ptxas import assemble
-from libtile.lowering.tileas.schedule import NOT_SPECIALIZED
+from libtile.lowering.discardable import NOT_SPECIALIZED
 from libtile.support.diagnostics import LoweringError
 from libtile.targets import target
 

@@ -15,7 +15,7 @@ from xdsl.passes import ModulePass
 
 from libtile.compiler import driver
 from libtile.compiler.options import Options
-from libtile.dialects import scf
+from libtile.dialects import arith, scf
 from libtile.dialects.cuda_tile.ops import OPS
 from libtile.dialects.interfaces import ControlFlow
 from libtile.dialects.nv_tileaa import NvTileAA
@@ -62,7 +62,7 @@ def test_loop_invariant_code_is_moved_out_of_every_kind_of_loop() -> None:
 def _classes() -> list[type[Operation]]:
     """Of all ops that passes meet."""
     inner = [op for dialect in (NvTileAA, NvTileAS) for op in dialect.operations]
-    return [*OPS.values(), *inner, scf.ForOp, scf.IfOp, scf.WhileOp, scf.ConditionOp, scf.YieldOp]
+    return [*OPS.values(), *inner, *arith.OPS, scf.ForOp, scf.IfOp, scf.WhileOp, scf.ConditionOp, scf.YieldOp]
 
 
 class _RunsAll(Instrument):

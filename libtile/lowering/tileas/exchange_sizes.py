@@ -12,8 +12,6 @@ from math import prod
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, SSAValue
 
-from libtile.codegen import launch_control, messages, mma, program_counter, slices
-from libtile.codegen.convert_layout import trip_bytes
 from libtile.codegen.exchange import Exchange
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES
 from libtile.dialects.nv_tileaa import shapes as aa_shapes
@@ -82,6 +80,8 @@ def exchanges(op: Operation, kernel: Kernel, room: int) -> list[Exchange]:
 
 
 def _print(op: Operation) -> list[Exchange]:
+    from libtile.codegen import messages
+
     tiles = [v for v in op.operands if isinstance(v.type, TensorType) and v.type.get_shape()]
     return [messages.print_exchange(shape_of(v.type), element_bytes(v)) for v in tiles]
 
@@ -128,11 +128,15 @@ def _is_tile(value: SSAValue) -> bool:
 
 
 def _histogram(op: Operation, kernel: Kernel, room: int) -> Sequence[int]:
+    from libtile.codegen import slices
+
     (bins,) = shape_of(op.results[0].type)
     return (slices.histogram_bytes(bins),)
 
 
 def _collective(op: Operation, kernel: Kernel, room: int) -> Sequence[int]:
+    from libtile.codegen.convert_layout import trip_bytes
+
     assert isinstance(op, ReduceOp | ScanOp)
     if op.steps is None:
         raise LoweringError("has no 'steps', which tileas-select-collectives gives it")
@@ -149,6 +153,8 @@ def _collective(op: Operation, kernel: Kernel, room: int) -> Sequence[int]:
 
 def _dot(op: Operation, kernel: Kernel, room: int) -> Sequence[int]:
     """Tensor cores take fragments as they are; single elements are staged."""
+    from libtile.codegen import mma
+
     if not isinstance(op, DotOp) or op.atom.kind != FMA:
         return ()
     return (mma.staged_bytes(shared_ways_of(op, 2), [element_bytes(v) for v in (op.a, op.b)])[1],)
@@ -164,6 +170,8 @@ def _handed_out(op: Operation, value: SSAValue) -> Sequence[int]:
 
 
 def _cancel(op: Operation, kernel: Kernel, room: int) -> Sequence[int]:
+    from libtile.codegen import launch_control, program_counter
+
     return ((launch_control if kernel.gpu.has("launch_control") else program_counter).EXCHANGED,)
 
 

@@ -16,10 +16,6 @@ from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, TensorType, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
-from libtile.atoms.conversions import is_kept
-from libtile.atoms.shared_accesses import reduced
-from libtile.codegen import mma, packing
-from libtile.codegen.shapes import embedded, part_offsets
 from libtile.codegen.sharing import Handed, hand_out_way
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES
 from libtile.dialects.nv_tileaa import shapes as aa
@@ -154,6 +150,8 @@ def _view(a: Around) -> None:
 
 def _reinterpret(a: Around) -> None:
     """Another layout, too, as long as each thread has what it says."""
+    from libtile.atoms.conversions import is_kept
+
     source, result = source_of(a.op), a.op.results[0]
     held, shape = layout_of(source), shape_of(result.type)
     if not shape or not held.outs:
@@ -178,6 +176,8 @@ def _renamed(a: Around) -> None:
 def _bitcast(a: Around) -> None:
     """Numbers of one width are the same registers seen in another way. What is packed is in the layout that the
     result's has before, so that every thread holds whole groups."""
+    from libtile.codegen import packing
+
     op = a.op
     assert isinstance(op, BitcastOp)
     if op.packed is None:
@@ -273,6 +273,9 @@ def taken_part(
 ) -> TakenPart:
     """How to take a part of a shape, for a layout that is wanted, out of a tile of elements of `size` bytes: in
     registers where these tell parts apart, or where the tile is too large for an exchange in `room` bytes."""
+    from libtile.atoms.shared_accesses import reduced
+    from libtile.codegen.shapes import embedded, part_offsets
+
     bits = parts.part_bits(layout, part)
     if padded(size * prod(layout.shape)) > piece_bytes(room):
         layout = parts.in_registers(layout, bits)
@@ -387,6 +390,9 @@ def staged(
 ) -> tuple[list[SharedWay], int]:
     """How the operands of a product of single elements, of so many bytes, go to shared memory and from there; and how
     many steps along K a thread reads at a time."""
+    from libtile.atoms.shared_accesses import reduced
+    from libtile.codegen import mma
+
     depth, held = operands[0].shape[-1], acc.in_size(REGISTER)
     steps = max(min(depth, MOST_STEPS, BODY_PRODUCTS // max(held, 1)), 1)
     ways = []

@@ -38,7 +38,7 @@ from libtile.lowering.tileas.consumers import PRODUCER_WARPS, REGISTER_STEP, con
 from libtile.lowering.tileas.fed_loops import PRODUCTS, FedLoop, Places, Stages, Values, conversions, ends, name
 from libtile.lowering.tileas.free_stages import DRAINED
 from libtile.lowering.tileas.inserter import Inserter, array_of
-from libtile.lowering.tileas.materialize import carry_more
+from libtile.lowering.tileas.loop_pipelines import carry_more
 from libtile.lowering.tileas.schedule import (
     ACCUMULATOR,
     LOADS,

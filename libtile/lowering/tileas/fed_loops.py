@@ -59,8 +59,8 @@ from libtile.lowering.tileas.cleanup import is_pure
 from libtile.lowering.tileas.counted_loops import known_trips
 from libtile.lowering.tileas.depth_slices import Slices, slices_of
 from libtile.lowering.tileas.inserter import Inserter
+from libtile.lowering.tileas.loop_pipelines import carry_more, read_types, take_over
 from libtile.lowering.tileas.made_operands import carried_from
-from libtile.lowering.tileas.materialize import carry_more, read_types, take_over
 from libtile.lowering.tileas.nests import Needed
 from libtile.lowering.tileas.remade import Carried, Remade, whole
 from libtile.lowering.tileas.schedule import (

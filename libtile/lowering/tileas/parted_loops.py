@@ -12,11 +12,12 @@ from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileas.pipeline import AgentSwitchOp
 from libtile.dialects.nv_tileas.products import DotOp, ScaledDotOp
 from libtile.ir.places import walk
+from libtile.lowering.discardable import NOT_SPECIALIZED
 from libtile.lowering.product_reasons import explain_asynchronous
 from libtile.lowering.tileas.fed_kernels import FedKernel
 from libtile.lowering.tileas.fed_steps import NotSpecialized
 from libtile.lowering.tileas.product_forms import are_fed, by_loop
-from libtile.lowering.tileas.schedule import NOT_SPECIALIZED, is_zero
+from libtile.lowering.tileas.schedule import is_zero
 from libtile.lowering.tileas.specialize_chains import Chain
 from libtile.lowering.tileas.specialize_product import ProductLoop
 from libtile.lowering.tileas.step_chains import StepChain

@@ -30,7 +30,7 @@ from libtile.ir.tile_form import element_of, erase, shape_of
 from libtile.layouts import LinearLayout
 from libtile.layouts.parts import are_told_apart, part_bits, part_layout
 from libtile.lowering.tileas.inserter import Inserter
-from libtile.lowering.tileas.materialize import start_copy
+from libtile.lowering.tileas.loop_pipelines import start_copy
 from libtile.lowering.tileas.result_parts import Part, mark_outside, narrow_view, properties_of_part, source_parts
 from libtile.lowering.tileas.schedule import Load
 from libtile.lowering.tileas.tma_operands import Unfit

@@ -42,12 +42,11 @@ from libtile.ir.places import walk
 from libtile.ir.tile_form import erase
 from libtile.layouts import LinearLayout
 from libtile.layouts.shared_access import PIECE_BYTES
-from libtile.lowering.discardable import NOT_WIDE
+from libtile.lowering.discardable import NOT_PIPELINED, NOT_WIDE, ORDER, STAGE, STAGES
 from libtile.lowering.hints import MOST
 from libtile.lowering.tileas.access_reasons import pointer_reason
 from libtile.lowering.tileas.ahead import computed_ahead, is_inside
 from libtile.lowering.tileas.cleanup import LOOPS, is_pure
-from libtile.lowering.tileas.held_operands import operands_to_hold
 from libtile.lowering.tileas.shared_memory import Exchanges, block_bytes, tile_bytes
 from libtile.lowering.to_tileas.accesses import access, element_bytes, pointer_vector
 from libtile.lowering.to_tileas.demands import source_layout
@@ -61,10 +60,6 @@ LOADS = (TiledLoadOp, LoadOp)
 RENAMING = (ViewOp, ExpandDimsOp, PermuteOp)
 
 Load = TiledLoadOp | LoadOp
-
-STAGES, STAGE, ORDER, NOT_PIPELINED = "num_stages", "stage", "order", "not_pipelined"
-NOT_SPECIALIZED = "not_specialized"
-"""On a product: why its loop has no producer agent (`tileas-specialize`)."""
 
 ACCUMULATOR = 2
 """The number of the operand of a product that is added to."""
@@ -157,6 +152,8 @@ class _Scheduler:
     def _hold(self, loop: Operation, inside: int, each: int, wanted: int, chosen: Sequence[Load]) -> int:
         """Keep operands that no turn changes in shared memory, if there are too few registers for them and there is
         room beside a few stages; the bytes that they take."""
+        from libtile.lowering.tileas.held_operands import operands_to_hold
+
         spec = self.function.kernel_spec
         assert isinstance(loop, scf.ForOp) and spec is not None
         found = operands_to_hold(loop, spec, self.gpu, [load.value for load in chosen])

@@ -36,10 +36,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
-from libtile.atoms.cp_async import copy_width
-from libtile.codegen import atomics, multimem
 from libtile.codegen.memory import MAX_ACCESS_BYTES, Vector
-from libtile.codegen.shapes import embedded, part_offset
 from libtile.dialects import arith, scf, tensor
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileaa.pointers import MakeMemRefOp, PtrToIntOp
@@ -127,6 +124,8 @@ class _Selector:
 
     def async_by_pointers(self, op: Operation) -> None:
         """An asynchronous copy through a tile of pointers."""
+        from libtile.atoms.cp_async import copy_width
+
         assert isinstance(op, tma.LoadOp)
         layout, shared = _layout_of(op, op.base), _buffer(op, op.buffer)
         vector, element = pointer_vector(op)
@@ -153,6 +152,8 @@ class _Selector:
 
     def copy(self, op: Operation) -> None:
         """A copy between registers and shared memory; those of tensor memory are left."""
+        from libtile.codegen.shapes import embedded, part_offset
+
         assert isinstance(op, CopyOp)
         loads = op.result is not None
         buffer, tile = (op.source, op.result) if loads else (op.destination, op.source)
@@ -237,6 +238,8 @@ class _Selector:
 
     def _copied(self, op: Operation, view: ViewAccess, layout: LinearLayout) -> int | None:
         """The elements of one asynchronous copy; None where there is none so narrow."""
+        from libtile.atoms.cp_async import copy_width
+
         dim, shared = view.contiguous, _buffer(op, operand_group(op, "buffer")[0])
         if dim is None:
             return None
@@ -253,6 +256,8 @@ class _Selector:
 
     def reduction(self, op: Operation) -> None:
         """An atomic combination of a tile with one of a view; what was there before only `atom` gives."""
+        from libtile.codegen import atomics
+
         view, layout, wanted = self._view(op), moved_layout(op), op.results[0].first_use is not None
         if not wanted and self.gpu.has("tma") and (reason := tma_reason(op, view, store=True, adds=True)) is not None:
             op.attributes[NOT_TMA] = StringAttr(reason)
@@ -268,6 +273,8 @@ class _Selector:
 
     def atomic(self, op: Operation) -> None:
         """An atomic op through pointers: an instruction for each element."""
+        from libtile.codegen import atomics
+
         assert isinstance(op, memory.AtomicRmwOp | memory.AtomicCasOp)
         element, kind = element_name(op.result), atomics.ATOM
         acquires = op.semantic in ("acquire", "acq_rel")
@@ -322,6 +329,8 @@ _CHOICES: dict[type[Operation], Callable[[_Selector, Operation], None]] = {
 def reduced_at_once(gpu: Target, mode: str, gives: bool, view: ViewAccess, layout: LinearLayout) -> int:
     """Elements that one atomic combination changes; one where it has to be an `atom`, which alone acquires, and gives
     what was there before."""
+    from libtile.codegen import atomics
+
     forms = {} if gives else atomics.vector_reductions(gpu, mode, view.element)
     width = min(view.width(layout), max(forms, default=1))
     return len(register_groups(layout, view.contiguous or 0, width)[0])
@@ -329,6 +338,8 @@ def reduced_at_once(gpu: Target, mode: str, gives: bool, view: ViewAccess, layou
 
 def replicated_at_once(gpu: Target, operation: str, reduction: str, view: ViewAccess, layout: LinearLayout) -> int:
     """Elements of one access to all replicas. LoweringError where there is none of so few, or none at all."""
+    from libtile.codegen import multimem
+
     forms = multimem.forms(gpu, operation, reduction, view.element)
     count = len(register_groups(layout, view.contiguous or 0, min(view.width(layout), max(forms)))[0])
     if count not in forms:

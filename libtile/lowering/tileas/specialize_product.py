@@ -27,8 +27,8 @@ from libtile.dialects.nv_tileas.types import (
     BufferType,
 )
 from libtile.ir.tile_form import shape_of
+from libtile.lowering.clusters import CTAS, is_same_in_cluster
 from libtile.lowering.hints import CLUSTER
-from libtile.lowering.split_over_ctas import CTAS, is_same_in_cluster
 from libtile.lowering.tileas import promoted, scaled_products, tensor_products
 from libtile.lowering.tileas.cleanup import drop_unused
 from libtile.lowering.tileas.cluster_pipelines import end_agents, make_pipelines

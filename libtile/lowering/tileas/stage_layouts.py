@@ -36,7 +36,7 @@ from libtile.lowering.errors import unsupported
 from libtile.lowering.product_reasons import explain_asynchronous
 from libtile.lowering.tileas.inserter import Inserter
 from libtile.lowering.tileas.iterators import propagate_iterators, retype
-from libtile.lowering.tileas.materialize import start_copy
+from libtile.lowering.tileas.loop_pipelines import start_copy
 from libtile.lowering.tileas.schedule import fastest_dim, not_copied, not_handed_on
 from libtile.lowering.tileas.stage_copies import ALIGNMENT as STAGE_COPY_ALIGNMENT
 from libtile.lowering.tileas.stage_copies import SIDES, StageCopy, buffers_of, stage_copies, written_buffers

@@ -24,7 +24,7 @@ from libtile.dialects.nv_tileas.types import AsyncTokenType, BufferType
 from libtile.ir.tile_form import shape_of
 from libtile.layouts import LinearLayout
 from libtile.layouts.row_swizzles import CHUNK
-from libtile.lowering.split_over_ctas import SAME_IN_CLUSTER
+from libtile.lowering.clusters import SAME_IN_CLUSTER
 from libtile.lowering.tileas.ahead import orders_nothing_behind
 from libtile.lowering.tileas.exchange_sizes import Kernel
 from libtile.lowering.tileas.inserter import Inserter

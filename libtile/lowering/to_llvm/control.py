@@ -14,7 +14,6 @@ from libtile.dialects.nv_tileas.async_products import AsyncDotOp
 from libtile.dialects.nv_tileas.products import DotOp, ScaledDotOp
 from libtile.ir.places import walk
 from libtile.lowering.errors import unsupported
-from libtile.lowering.to_llvm import rings
 from libtile.lowering.to_llvm.emitter import Emitter, rule
 from libtile.lowering.to_llvm.flow import bind_carried, carried_values, emit_arm
 from libtile.lowering.to_llvm.grid import end_programs
@@ -22,6 +21,8 @@ from libtile.lowering.to_llvm.grid import end_programs
 
 @rule(scf.ForOp)
 def _for(e: Emitter, op: scf.ForOp) -> None:
+    from libtile.lowering.to_llvm import rings
+
     lower, upper, step = (e.scalar(v) for v in (op.lb, op.ub, op.step))
     block = op.body.block
     # A loop around others has few accesses of its own, and that of one thread none but copies by TMA.

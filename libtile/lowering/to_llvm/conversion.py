@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import IndexType, ModuleOp, TensorType
 from xdsl.ir import Attribute, SSAValue
@@ -26,7 +27,6 @@ from libtile.lowering.tileas.shared_check import check_shared_memory
 from libtile.lowering.tileas.storage_lives import BYTES, BYTES_ALIGNMENT, integer_attribute
 from libtile.lowering.tileas.tma.common import HOST_CODE
 from libtile.lowering.to_llvm import agents, control, elementwise, grid, memory, tokens  # noqa: F401  (most register rules only)
-from libtile.lowering.to_llvm.debug_info import DebugInfo
 from libtile.lowering.to_llvm.emitter import Emitter, element_name, llvm_type
 from libtile.lowering.to_llvm.legality import STAGE
 from libtile.lowering.to_llvm.storage import Descriptor
@@ -34,6 +34,9 @@ from libtile.lowering.to_tileas.shape_layouts import scalar_layout
 from libtile.numerics.elements import STORAGE_BYTES
 from libtile.support.records import dataclass, field
 from libtile.targets import DATA_LAYOUT, TRIPLE, Target, tensor_map
+
+if TYPE_CHECKING:
+    from libtile.lowering.to_llvm.debug_info import DebugInfo
 
 
 @dataclass

@@ -22,7 +22,6 @@ from libtile.layouts import LinearLayout
 from libtile.lowering.errors import unsupported
 from libtile.lowering.rules import Rules
 from libtile.lowering.tileas.storage_lives import places_of
-from libtile.lowering.to_llvm.debug_info import FunctionDebugInfo
 from libtile.lowering.to_llvm.storage import Buffer, BulkToken, Descriptor, Place, Ring, TensorMemory, Turn
 from libtile.lowering.to_tileas.types import layout_of
 from libtile.support.diagnostics import LoweringError, UnsupportedError
@@ -30,6 +29,7 @@ from libtile.support.records import dataclass
 
 if TYPE_CHECKING:
     from libtile.codegen.globals import Allocation
+    from libtile.lowering.to_llvm.debug_info import FunctionDebugInfo
 
 __all__ = ["RULES", "Emitter", "View", "element_name", "rule"]
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 
 from xdsl.dialects.builtin import IntegerAttr
 
-from libtile.codegen import launch_control, program_counter, program_order
-from libtile.codegen.builder import integer
-from libtile.codegen.launch_control import AXES
+from libtile.codegen.builder import AXES, integer
 from libtile.codegen.llvm_types import I32, I64
 from libtile.dialects.nv_tileaa.functions import (
     CancelNextProgramIdOp,
@@ -29,8 +27,12 @@ from libtile.lowering.to_llvm.emitter import Emitter, exchanges_of, rule
 def _program(e: Emitter, op: GetProgramIdOp) -> None:
     axis = op.axis.value.data
     if isinstance(op.result.type, ProgramIdType):
+        from libtile.codegen import launch_control
+
         e.bind(op.result, launch_control.own_number(e.b))
     elif op.program is not None:
+        from libtile.codegen import launch_control
+
         e.bind_count(op.result, launch_control.index_of(e.b, e.scalar(op.program), axis))
     else:
         e.bind_count(op.result, e.b.block_id(AXES[axis]))
@@ -49,28 +51,36 @@ def _rank(e: Emitter, op: GetCtaRankOp) -> None:
 def begin_programs(e: Emitter, function: FuncOp) -> None:
     """Stands in front of a kernel: its blocks run programs in an order that the kernel states, and where it takes
     programs over, and hardware hands out none, a counter does."""
-    together = function.attributes.get(PROGRAMS_TOGETHER)
-    long = function.attributes.get(LONG_PROGRAMS)
-    if isinstance(together, IntegerAttr) and long is not None:
-        axis, last = integers_of(long)
-        e.b.program = program_order.longest_first(e.b, axis, last=bool(last), together=together.value.data)
-    elif isinstance(together, IntegerAttr):
-        e.b.program = program_order.grouped(e.b, together.value.data)
+    together, long = function.attributes.get(PROGRAMS_TOGETHER), function.attributes.get(LONG_PROGRAMS)
+    if isinstance(together, IntegerAttr):
+        from libtile.codegen import program_order
+
+        if long is not None:
+            axis, last = integers_of(long)
+            e.b.program = program_order.longest_first(e.b, axis, last=bool(last), together=together.value.data)
+        else:
+            e.b.program = program_order.grouped(e.b, together.value.data)
     if e.b.target.has("launch_control"):
         return
     takes = next((op for op in walk(function) if isinstance(op, CancelNextProgramIdOp)), None)
     if takes is not None:
+        from libtile.codegen import program_counter
+
         program_counter.begin(e.b, exchanges_of(takes).places[0], lambda: acting_thread(e))
 
 
 def end_programs(e: Emitter) -> None:
     """Stands behind a kernel."""
     if e.b.programs is not None:
+        from libtile.codegen import program_counter
+
         program_counter.end(e.b, lambda: acting_thread(e))
 
 
 @rule(CancelNextProgramIdOp)
 def _cancel_next(e: Emitter, op: CancelNextProgramIdOp) -> None:
+    from libtile.codegen import launch_control, program_counter
+
     next_program = launch_control.cancel_next if e.b.programs is None else program_counter.take
     e.bind(op.result, next_program(e.b, lambda: acting_thread(e), e.one_thread))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from math import prod
 
-from libtile.codegen import constants, conversions, packing
+from libtile.codegen import constants, conversions
 from libtile.codegen.builder import integer
 from libtile.codegen.tile import Tile, map_tiles, scalar
 from libtile.dialects import tensor
@@ -85,6 +85,8 @@ def _bitcast(e: Emitter, op: BitcastOp) -> None:
 
 
 def _packing(e: Emitter, op: BitcastOp, source: str, result: str) -> None:
+    from libtile.codegen import packing
+
     if (source == "i8") == (result == "i8"):
         raise UnsupportedError(f"packs elements into i8, or unpacks them from i8, and not {source} into {result}")
     tile = e.tile(op.source)

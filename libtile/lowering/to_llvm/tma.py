@@ -29,8 +29,8 @@ from libtile.dialects.nv_tileas.tma import (
 )
 from libtile.dialects.nv_tileas.types import BufferType
 from libtile.ir.tile_form import integer_of
+from libtile.lowering.clusters import CTAS
 from libtile.lowering.errors import unsupported
-from libtile.lowering.split_over_ctas import CTAS
 from libtile.lowering.tileas.count_arrivals import COUNTED, copied_bytes
 from libtile.lowering.tileas.shared_memory import tile_bytes
 from libtile.lowering.tileas.storage_lives import OFFSET

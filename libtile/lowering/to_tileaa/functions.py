@@ -28,9 +28,9 @@ from libtile.dialects.nv_tileaa.tokens import (
 from libtile.dialects.nv_tileaa.types import MemTokenType, PtrType
 from libtile.ir import tile_form
 from libtile.ir.places import walk
+from libtile.lowering.clusters import CTAS, WARPS_OF_ONE
 from libtile.lowering.errors import unsupported
 from libtile.lowering.hints import CLUSTER, chosen_hints
-from libtile.lowering.split_over_ctas import CTAS, WARPS_OF_ONE
 from libtile.lowering.to_tileaa.arithmetic import declared_attributes
 from libtile.lowering.to_tileaa.context import Context, convert_type, rule
 from libtile.lowering.to_tileaa.control_flow import Exits, lower_ops

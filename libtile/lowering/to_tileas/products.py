@@ -4,12 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import DenseArrayBase, TensorType, i64
 from xdsl.ir import Attribute, Operation
 
-from libtile.atoms import tcgen05, tcgen05_factors, wgmma
-from libtile.atoms.mma_layouts import DotLayouts, ScaledLayouts, dot_layouts, scaled_layouts
 from libtile.atoms.operand_types import accumulator_type, ptx_type
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES
 from libtile.dialects.nv_tileaa.attributes import keyword_of
@@ -17,11 +16,13 @@ from libtile.dialects.nv_tileaa.collectives import DotOp, ScaledDotOp
 from libtile.dialects.nv_tileas.attributes import FMA, MmaAtomAttr
 from libtile.layouts import LinearLayout
 from libtile.lowering.errors import unsupported
-from libtile.lowering.product_reasons import explained
 from libtile.lowering.to_tileas.types import element_of
 from libtile.support.diagnostics import LoweringError
 from libtile.support.records import replace
 from libtile.targets import MmaAtom, Target
+
+if TYPE_CHECKING:
+    from libtile.atoms.mma_layouts import DotLayouts, ScaledLayouts
 
 Product = DotOp | ScaledDotOp
 """The products of nv_tileaa; those of nv_tileas have the instruction."""
@@ -46,6 +47,7 @@ class Products:
         bridged: Collection[Operation] = (),
         in_pairs: bool = False,
     ):
+
         self.gpu = gpu
         self.warps = warps
         self.chained = chained
@@ -72,6 +74,9 @@ class Products:
         return self._known[op]
 
     def _scaled(self, op: ScaledDotOp) -> ScaledLayouts:
+        from libtile.atoms import tcgen05
+        from libtile.atoms.mma_layouts import scaled_layouts
+
         a, b, _, sfa, sfb = _shapes(op)
         packed = op.packed is not None
         elements = NUMBER_NAMES[op.element(op.a)], NUMBER_NAMES[op.element(op.b)], element_of(op.sfa)
@@ -95,9 +100,14 @@ class Products:
 
     def explained(self, op: Product) -> dict[str, Attribute]:
         """The attributes by which a dot or scaled_dot of nv_tileas says why, for remarks."""
+        from libtile.lowering.product_reasons import explained
+
         return explained(op, self.of(op).atom, self.gpu)
 
     def _compute(self, op: DotOp) -> DotLayouts:
+        from libtile.atoms import tcgen05, wgmma
+        from libtile.atoms.mma_layouts import dot_layouts
+
         a, b, c = (element_of(v) for v in (op.a, op.b, op.c))
         shapes = _shapes(op)
         whole_rows = op in self.chained
@@ -119,6 +129,8 @@ class Products:
 
 def tensor_memory_atom(op: Product, gpu: Target) -> MmaAtom | None:
     """The instruction by which a product's result can lie in tensor memory; None when there is none."""
+    from libtile.atoms import tcgen05, tcgen05_factors
+
     if isinstance(op, ScaledDotOp):
         (*batches, m, k), (*_, n), _, (*_, blocks) = _shapes(op)[:4]
         a, b = (ptx_type(element_of(v), True) for v in (op.a, op.b))

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from math import prod
+from typing import TYPE_CHECKING
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, ModuleOp, UnknownLoc, i8
@@ -56,14 +57,15 @@ from libtile.ir.tile_form import element_of, erase, shape_of
 from libtile.lowering.tileas.free_stages import FreeStages
 from libtile.lowering.tileas.inserter import Inserter
 from libtile.lowering.tileas.shared_memory import tile_bytes
-from libtile.lowering.tileas.staging import loop_over_tiles, staging_of
 from libtile.lowering.tileas.tma.common import HOST_CODE, descriptors, fail, functions, index_of
 from libtile.lowering.tileas.tma.row_copies import choose_row_copies
-from libtile.lowering.tileas.tma.staged_stores import StoredInTurns, store_in_parts, store_in_turns, stored_in_turns
-from libtile.lowering.tileas.tma_tiles import TmaTile, Unfit, described_tile
 from libtile.support.environment import DELAY_WAIT, PREFER_TMA
 from libtile.support.records import dataclass, field
 from libtile.targets import target
+
+if TYPE_CHECKING:
+    from libtile.lowering.tileas.tma.staged_stores import StoredInTurns
+    from libtile.lowering.tileas.tma_tiles import TmaTile
 
 SHARED_ALIGNMENT = 128
 """Bytes to which the shared-memory side of a copy is aligned."""
@@ -258,6 +260,9 @@ class _Lowering:
     def _store_tile(self, tile: TmaTile) -> None:
         """A store of which it is known how the tile lies in shared memory: in stages of a pipeline that are free, where
         there are any."""
+        from libtile.lowering.tileas.staging import loop_over_tiles, staging_of
+        from libtile.lowering.tileas.tma.staged_stores import store_in_parts, store_in_turns
+
         op = tile.access
         assert isinstance(op, TiledStoreOp) and op.parent is not None
         descriptor, index = self._known_descriptor(tile)
@@ -308,6 +313,8 @@ class _Lowering:
 
 def _known_tile(function: FuncOp, op: TiledMemOp) -> TmaTile | None:
     """How a tile that is copied lies in shared memory, where the view and the box tell; None where they do not."""
+    from libtile.lowering.tileas.tma_tiles import Unfit, described_tile
+
     if not isinstance(op, TiledStoreOp | TiledLoadOp):
         return None
     try:
@@ -322,11 +329,15 @@ def _turns(tiles: Iterable[TmaTile]) -> dict[Operation, StoredInTurns]:
     """The stores in the bodies of loops over tiles."""
     of_loops: dict[scf.ForOp, list[TmaTile]] = {}
     for tile in tiles:
+        from libtile.lowering.tileas.staging import loop_over_tiles
+
         loop = loop_over_tiles(tile.access)
         if isinstance(tile.access, TiledStoreOp) and tile.sparse is None and loop is not None:
             of_loops.setdefault(loop, []).append(tile)
     found: dict[Operation, StoredInTurns] = {}
     for loop, stored in of_loops.items():
+        from libtile.lowering.tileas.tma.staged_stores import stored_in_turns
+
         found |= stored_in_turns(loop, stored)
     return found
 

@@ -16,7 +16,6 @@ from libtile.dialects.nv_tileas.memory import TiledLoadOp, TiledStoreOp
 from libtile.dialects.nv_tileas.pipeline import AgentSwitchOp
 from libtile.ir.places import walk
 from libtile.lowering.discardable import NOT_TMA
-from libtile.lowering.tileas.tma_tiles import Unfit, described_tile
 from libtile.targets import Target
 
 
@@ -27,6 +26,8 @@ def choose_row_copies(function: FuncOp, gpu: Target) -> None:
     for op in list(walk(function)):
         if not isinstance(op, TiledLoadOp | TiledStoreOp) or op.atom is not None or not _asks(op):
             continue
+        from libtile.lowering.tileas.tma_tiles import Unfit, described_tile
+
         mode = "gather4" if isinstance(op, TiledLoadOp) else "scatter4"
         try:
             if not gpu.has(f"tma_{mode}"):

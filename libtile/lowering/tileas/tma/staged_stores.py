@@ -35,7 +35,7 @@ from libtile.dialects.nv_tileas.tma import CommitGroupOp, FenceProxyOp, TiledTma
 from libtile.dialects.nv_tileas.types import AsyncTokenType
 from libtile.layouts import parts
 from libtile.lowering.tileas.inserter import Inserter
-from libtile.lowering.tileas.materialize import carry_more
+from libtile.lowering.tileas.loop_pipelines import carry_more
 from libtile.lowering.tileas.staging import Staging, staging_of
 from libtile.lowering.tileas.tma_tiles import TmaTile
 from libtile.lowering.to_tileas.types import layout_of, with_layout
