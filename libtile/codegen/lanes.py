@@ -36,6 +36,12 @@ def _shuffle_word(b: KernelBuilder, word: Value, source: Value | int) -> Value:
     return b.call(f"llvm.nvvm.shfl.sync.{mode}.i32", I32, arguments)
 
 
+def redux(b: KernelBuilder, value: Value, name: str) -> Value:
+    """A 32-bit register of all lanes of the warp combined by an instruction: LLVM's name of it behind
+    `llvm.nvvm.redux.sync.`."""
+    return b.call(f"llvm.nvvm.redux.sync.{name}", value.type, [value, integer(I32, _ALL_LANES)])
+
+
 def parity(b: KernelBuilder, lane_mask: int, warp_mask: int = 0) -> Value:
     """Whether an odd number of the masked bits of the lane and warp numbers is set."""
 

@@ -11,7 +11,7 @@ from itertools import takewhile
 
 from libtile.codegen.builder import KernelBuilder, Value
 from libtile.codegen.convert_layout import hand_out
-from libtile.codegen.lanes import parity, shuffle
+from libtile.codegen.lanes import parity, redux, shuffle
 from libtile.codegen.memory import check_layouts
 from libtile.codegen.stored_bits import as_integer, from_integer
 from libtile.codegen.tile import Tile
@@ -51,13 +51,15 @@ def reduce(
     commutative: bool = False,
     in_pairs: bool = False,
     in_threes: bool = False,
+    by_warps: str | None = None,
 ) -> list[Tile]:
     """Reduce tiles of one unit layout along a dimension by steps; the results have `result_layout` of these. All
     threads of the block must come here.
 
     The body gets what has the lower index as accumulated; with `commutative` its two arguments may be exchanged, and
     with `in_pairs` it takes vectors of two values as well. With `in_threes` a thread's values are combined three at a
-    time, two bodies one behind the other, for a target that does both at once.
+    time, two bodies one behind the other, for a target that does both at once. `by_warps` names the instruction by
+    which steps of `redux` combine a register of all lanes.
     ValueError for steps that do not reduce the tiles.
     """
     current = prepared(tiles)
@@ -76,6 +78,11 @@ def reduce(
                 current = _fold_registers(b, current, fold, body, beside)
                 if beside is not None:
                     beside = None if fold.position == beside else beside - (fold.position < beside)
+            case collectives.REDUX:
+                assert by_warps is not None  # who asks for such a step has seen to it
+                current = [
+                    Tile(fold.after, t.element, tuple(redux(b, r, by_warps) for r in t.registers)) for t in current
+                ]
             case collectives.EXCHANGE:
                 current = _fold_lanes_into_registers(b, current, fold, body)
             case _:

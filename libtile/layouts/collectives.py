@@ -7,7 +7,8 @@ reduction whose body commutes is free. The steps of a reduction:
 
     registers [r, ...]   a thread combines the halves of its registers that differ by a bit of their number
     lanes [l, ...]       lanes that differ by a bit of their number combine what they hold
-    exchange [l] with r  the same, where each lane of a pair keeps the half of its registers that bit r tells apart
+    redux [0, 1, ...]    all lanes of a warp at once, by an instruction that combines in any order
+    exchange [l] with r  as `lanes`, where each lane of a pair keeps the half of its registers that bit r tells apart
     warps [w, ...]       every warp gets what all warps along the dimension have, as further register bits
 
 and those of a scan, which join 2**n blocks of neighbours in one step of n bits:
@@ -32,7 +33,7 @@ from libtile.layouts.renaming import without_register_copies
 from libtile.layouts.shared_access import SharedWay
 from libtile.support.records import dataclass, replace
 
-REGISTERS, LANES, EXCHANGE, WARPS = "registers", "lanes", "exchange", "warps"
+REGISTERS, LANES, REDUX, EXCHANGE, WARPS = "registers", "lanes", "redux", "exchange", "warps"
 _KINDS = {REGISTER: REGISTERS, LANE: LANES, WARP: WARPS}
 
 
@@ -123,7 +124,8 @@ def _check(layout: LinearLayout, dim: int) -> None:
 class Fold:
     """A step of one bit, from a layout without copies in registers to another: `registers` or `lanes` fold bit
     `position` of their number, `exchange` lanes fold it and take what bit `register` of the registers held, `warps`
-    hand out what all have: as `handed` says, without the bits of the index that are folded, and by `trips`."""
+    hand out what all have: as `handed` says, without the bits of the index that are folded, and by `trips`. One of
+    `redux` folds all bits of the lanes."""
 
     kind: str
     before: LinearLayout
@@ -175,6 +177,10 @@ class _Reduction:
         zero = (0,) * len(self.layout.outs)
         lanes = [zero if i == position else v for i, v in enumerate(self.layout.basis(LANE))]
         self._add(LANES, _with(self.layout, LANE, lanes), position)
+
+    def redux(self) -> None:
+        zero = (0,) * len(self.layout.outs)
+        self._add(REDUX, _with(self.layout, LANE, [zero for _ in self.layout.basis(LANE)]), 0)
 
     def exchange(self, position: int, number: int | None) -> None:
         register = self.position(number)
@@ -270,6 +276,16 @@ def folds(layout: LinearLayout, dim: int, steps: tuple[Step, ...], commutative: 
             if not step.bits or step.bits != state.along_warps():
                 raise ValueError(f"warp bits {list(state.along_warps())} in one step, but got {list(step.bits)}")
             state.warps(step.trips)
+            continue
+        if step.kind == REDUX:
+            lanes = range(len(state.layout.basis(LANE)))
+            if not commutative:
+                raise ValueError("steps that keep an order where arguments are not exchanged, but got redux")
+            if step.bits != tuple(lanes):
+                raise ValueError(f"redux of lane bits {list(lanes)}, but got {list(step.bits)}")
+            for bit in lanes:
+                folded(f"lane bit {bit}", state.vector(LANE, bit))
+            state.redux()
             continue
         if step.kind == EXCHANGE and len(step.bits) != 1:
             raise ValueError(f"an exchange of one lane bit, but got {list(step.bits)}")

@@ -34,16 +34,20 @@ def takes_threes(op: Operation, gpu: Target) -> bool:
     return gpu.has("max3_f32") and isinstance(op, ReduceOp) and _combines(op, _EXTREMES)
 
 
-def _combines(op: ReduceOp, by: tuple[type[ElementwiseOp], ...]) -> bool:
-    """Whether the body of a reduction is an op of one of these classes."""
+def only_combination(op: ReduceOp) -> Operation | None:
+    """The op that a reduction's body is, of its two arguments; None where the body is something else."""
     block = op.body.block
-    inner = block.first_op
-    return (
-        isinstance(inner, by)
-        and _is_plain(inner)
-        and set(inner.operands) == set(block.args)
-        and inner.next_op is block.last_op
-    )
+    inner, last = block.first_op, block.last_op
+    if inner is None or last is None or inner.next_op is not last:
+        return None
+    fits = set(inner.operands) == set(block.args) and tuple(inner.results) == tuple(last.operands)
+    return inner if fits else None
+
+
+def _combines(op: ReduceOp, by: tuple[type[ElementwiseOp], ...]) -> bool:
+    """Whether the body of a reduction is a plain op of one of these classes."""
+    inner = only_combination(op)
+    return isinstance(inner, by) and _is_plain(inner)
 
 
 def _is_plain(op: ElementwiseOp) -> bool:

@@ -64,8 +64,8 @@ ALLOWED: dict[str, set[str]] = {
     "libtile.layouts.shared_access": {"SharedAccess", "SharedWay", "TRANSPOSED", "VECTOR", "padded"},
     # what given steps of a reduction or a scan do to a layout
     "libtile.layouts.collectives": {
-        "EXCHANGE", "Fold", "LANES", "REGISTERS", "Run", "SharedTrip", "Step", "WARPS", "folds", "reduced_layout",
-        "runs",
+        "EXCHANGE", "Fold", "LANES", "REDUX", "REGISTERS", "Run", "SharedTrip", "Step", "WARPS", "folds",
+        "reduced_layout", "runs",
     },
     # attributes of the IR, and what they say about bytes
     "libtile.lowering.tileas.allocate_tensor_memory": {"COLUMNS", "OFFSET"},

@@ -184,3 +184,13 @@ def test_predicate_logic_and_second_destinations() -> None:
     )
     want = [int(3 < t < 8) + 2 * int(t <= 3) + 4 * int((t >= 8) != (3 < t < 8)) for t in range(32)]
     assert each_thread(body).tolist() == want
+
+
+def test_a_warp_tells_zeros_apart_by_their_sign() -> None:
+    """redux: +0 is larger than -0, whichever lane has it."""
+    zeros = "setp.eq.u32 %p1, %r0, {}; selp.b32 %r10, {}, {}, %p1; mov.b32 %f1, %r10;"
+    for lane in (0, 9, 31):
+        most = f"{zeros.format(lane, 0, 1 << 31)} redux.sync.max.f32 %f2, %f1, 0xffffffff; mov.b32 %r1, %f2;"
+        least = f"{zeros.format(lane, 1 << 31, 0)} redux.sync.min.f32 %f2, %f1, 0xffffffff; mov.b32 %r1, %f2;"
+        assert set(each_thread(most).tolist()) == {0}
+        assert set(each_thread(least).tolist()) == {1 << 31}

@@ -25,13 +25,25 @@ from libtile.ir.data_field import DataField, data_definition
 from libtile.ir.parsed_data import ParsedData
 from libtile.ir.tile_form import integer_of, layout_of, type_text
 from libtile.layouts import OFFSET, LinearLayout
-from libtile.layouts.collectives import EXCHANGE, LANES, REGISTERS, WARPS, SharedTrip, Step, folds, result_layout, runs
+from libtile.layouts.collectives import (
+    EXCHANGE,
+    LANES,
+    REDUX,
+    REGISTERS,
+    WARPS,
+    SharedTrip,
+    Step,
+    folds,
+    result_layout,
+    runs,
+)
 from libtile.layouts.shared_access import SharedWay
 
 if TYPE_CHECKING:
     from xdsl.parser import AttrParser
 
 COMMUTATIVE, NONE = "commutative", "none"
+KINDS = (REGISTERS, LANES, REDUX, EXCHANGE, WARPS)
 
 
 @data_definition
@@ -85,8 +97,8 @@ def _way_text(way: SharedWay) -> str:
 
 def _step(parser: AttrParser) -> Step:
     kind = parser.parse_identifier()
-    if kind not in (REGISTERS, LANES, EXCHANGE, WARPS):
-        parser.raise_error(f"expected a step to be one of: {REGISTERS}, {LANES}, {EXCHANGE}, {WARPS}")
+    if kind not in KINDS:
+        parser.raise_error(f"expected a step to be one of: {', '.join(KINDS)}")
     bits = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, lambda: natural(parser))
     register, trips = None, []
     if kind == EXCHANGE:

@@ -3,7 +3,8 @@
 
 An op gets its `steps`: what is combined within threads, between the lanes of a warp, and between warps, in which order,
 with the layouts in shared memory by which warps get what others have. A reduction whose body gives the same when its
-arguments are exchanged is combined in the cheapest order, every other one from neighbour to neighbour.
+arguments are exchanged is combined in the cheapest order, every other one from neighbour to neighbour. Where all lanes
+of a warp have different elements, and the target combines these by one instruction (`redux.sync`), it does.
 
 Where a bit of a place moves the index by several bits, the tiles are converted to a layout in which none does; where
 what comes out has another layout than is wanted, it is converted, too. An op that has steps keeps them.
@@ -26,8 +27,10 @@ from libtile.dialects.nv_tileas.steps import StepsAttr
 from libtile.dialects.nv_tileas.tiles import ReduceOp, ScanOp
 from libtile.ir.places import walk
 from libtile.ir.tile_form import integer_of
-from libtile.layouts import LinearLayout
+from libtile.layouts import LANE, LinearLayout
 from libtile.layouts.collectives import (
+    LANES,
+    REDUX,
     REGISTERS,
     SharedTrip,
     Step,
@@ -42,6 +45,7 @@ from libtile.layouts.collectives import (
 from libtile.layouts.shared_access import padded, piece_bytes
 from libtile.lowering.errors import unsupported
 from libtile.lowering.pairs import IN_PAIRS
+from libtile.lowering.redux import redux_of
 from libtile.lowering.tileas.allocate import exchange_rooms
 from libtile.lowering.tileas.commuting import commutes
 from libtile.lowering.tileas.exchange_sizes import Kernel, element_bytes
@@ -94,6 +98,8 @@ def _choose(op: ReduceOp | ScanOp, kernel: Kernel, room: int) -> None:
         steps = planned_reduction(unit, dim, commutative, sizes, kernel, room)
         if commutative and IN_PAIRS in op.attributes:
             steps = _paired_last(steps)
+        if commutative and redux_of(op, kernel.gpu) is not None:
+            steps = _by_warps(steps, unit)
         made = result_layout(unit, dim, steps, commutative)
     else:
         steps, made = planned_scan(unit, dim, sizes, kernel, room), unit
@@ -109,6 +115,12 @@ def _paired_last(steps: tuple[Step, ...]) -> tuple[Step, ...]:
     if first.kind != REGISTERS or PAIRED_BIT not in first.bits:
         return steps
     return (replace(first, bits=(*(n for n in first.bits if n != PAIRED_BIT), PAIRED_BIT)), *rest)
+
+
+def _by_warps(steps: tuple[Step, ...], layout: LinearLayout) -> tuple[Step, ...]:
+    """The steps with one instruction for all lanes of a warp, where these are combined one after the other."""
+    lanes = tuple(range(len(layout.basis(LANE))))
+    return tuple(Step(REDUX, lanes) if s.kind == LANES and tuple(sorted(s.bits)) == lanes else s for s in steps)
 
 
 def planned_reduction(

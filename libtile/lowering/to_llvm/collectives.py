@@ -11,6 +11,9 @@ from libtile.dialects.nv_tileaa.collectives import Collective
 from libtile.dialects.nv_tileas.steps import StepsAttr
 from libtile.dialects.nv_tileas.tiles import ReduceOp, ScanOp
 from libtile.ir.tile_form import integer_of
+from libtile.layouts.collectives import REDUX
+from libtile.lowering.errors import unsupported
+from libtile.lowering.redux import redux_of
 from libtile.lowering.to_llvm.elementwise import in_pairs, in_threes
 from libtile.lowering.to_llvm.emitter import Emitter, rule
 
@@ -32,12 +35,22 @@ def _steps(op: ReduceOp | ScanOp) -> StepsAttr:
     return op.steps
 
 
+def _by_warps(e: Emitter, op: ReduceOp, steps: StepsAttr) -> str | None:
+    """The instruction that combines all lanes, where a step says so. LoweringError where there is none."""
+    if all(step.kind != REDUX for step in steps.steps):
+        return None
+    name = redux_of(op, e.b.target)
+    if name is None:
+        raise unsupported(op, f"is not computed by one instruction for all lanes, as '{REDUX}' says", e.b.target.name)
+    return name
+
+
 @rule(ReduceOp)
 def _reduce(e: Emitter, op: ReduceOp) -> None:
     tiles, steps = [e.tile(v) for v in op.inputs], _steps(op)
     made = reduce.reduce(
         e.b, tiles, integer_of(op.dim), steps.steps, _body(e, op), commutative=steps.commutative,
-        in_pairs=in_pairs(e, op), in_threes=in_threes(e, op),
+        in_pairs=in_pairs(e, op), in_threes=in_threes(e, op), by_warps=_by_warps(e, op, steps),
     )  # fmt: skip
     for result, tile in zip(op.outputs, made, strict=True):
         e.bind(result, tile)

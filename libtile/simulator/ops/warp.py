@@ -155,7 +155,12 @@ def _reduce(name: str, values: np.ndarray, flags: tuple[str, ...]) -> np.generic
         bad = np.isnan(x)
         if bad.all() or ("NaN" in flags and bad.any()):
             return np.array([0x7FFFFFFF], dtype=np.uint32).view(np.float32)[0]
-        return (np.nanmin if name == "min" else np.nanmax)(x)
+        numbers = x[~bad]
+        found = (np.min if name == "min" else np.max)(numbers)
+        if found == 0:  # -0 is the smaller one
+            negative = np.signbit(numbers[numbers == 0])
+            return np.copysign(found, np.float32(-1 if (negative.any() if name == "min" else negative.all()) else 1))
+        return found
     function = {
         "add": np.add, "min": np.minimum, "max": np.maximum,
         "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,

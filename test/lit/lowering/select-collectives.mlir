@@ -57,3 +57,40 @@ nv_tileaa.func @running(%x: tile<128xf32, #mixed>, %y: tile<128xi8, #mixed>) att
   nv_tileaa.print %r, %q {format = "%f %d"} : tile<128xf32, #mixed>, tile<128xi8, #mixed> -> !nv_tileaa.mem_token
   nv_tileaa.return
 }
+
+// Where a warp's lanes have different elements, one instruction combines them if the target has it: sums of 32-bit
+// integers everywhere, the largest of floats from sm_100 on, and sums of floats nowhere.
+// CHECK-LABEL: nv_tileaa.func @by_warps
+// CHECK:       nv_tileas.reduce {{.*}}steps = #nv_tileas.steps<commutative, registers [0,1], redux [0,1,2,3,4]>
+// CHECK:       nv_tileas.reduce {{.*}}steps = #nv_tileas.steps<commutative, registers [0,1], lanes [0,1,2,3,4]>
+nv_tileaa.func @by_warps(%x: tile<128xi32, #lanes>, %y: tile<128xf32, #lanes>) attributes {kernel_spec = #nv_tileaa.kernel_spec<entry, num_warps=4, num_ctas=1, target=sm_80>} {
+  %r = nv_tileas.reduce %x {dim = 0 : i64, identities = [0 : i32]} ({
+  ^bb0(%a: tensor<i32, #inner>, %b: tensor<i32, #inner>):
+    %s = arith.addi %a, %b : tensor<i32, #inner>
+    nv_tileaa.yield %s : tile<i32, #inner>
+  }) : tile<128xi32, #lanes> -> tile<i32, #inner>
+  %q = nv_tileas.reduce %y {dim = 0 : i64, identities = [0xFF800000 : f32]} ({
+  ^bb0(%a: tensor<f32, #inner>, %b: tensor<f32, #inner>):
+    %s = nv_tileaa.maxf %a, %b : tile<f32, #inner>, tile<f32, #inner> -> tile<f32, #inner>
+    nv_tileaa.yield %s : tile<f32, #inner>
+  }) : tile<128xf32, #lanes> -> tile<f32, #inner>
+  nv_tileaa.print %r, %q {format = "%d %f"} : tile<i32, #inner>, tile<f32, #inner> -> !nv_tileaa.mem_token
+  nv_tileaa.return
+}
+// CHECK-LABEL: nv_tileaa.func @floats_by_warps
+// CHECK:       nv_tileas.reduce {{.*}}steps = #nv_tileas.steps<commutative, registers [0,1], redux [0,1,2,3,4]>
+// CHECK:       nv_tileas.reduce {{.*}}steps = #nv_tileas.steps<commutative, registers [0,1], lanes [0,1,2,3,4]>
+nv_tileaa.func @floats_by_warps(%y: tile<128xf32, #lanes>) attributes {kernel_spec = #nv_tileaa.kernel_spec<entry, num_warps=4, num_ctas=1, target=sm_100>} {
+  %q = nv_tileas.reduce %y {dim = 0 : i64, identities = [0xFF800000 : f32]} ({
+  ^bb0(%a: tensor<f32, #inner>, %b: tensor<f32, #inner>):
+    %s = nv_tileaa.maxf %a, %b : tile<f32, #inner>, tile<f32, #inner> -> tile<f32, #inner>
+    nv_tileaa.yield %s : tile<f32, #inner>
+  }) : tile<128xf32, #lanes> -> tile<f32, #inner>
+  %r = nv_tileas.reduce %y {dim = 0 : i64, identities = [0.0 : f32]} ({
+  ^bb0(%a: tensor<f32, #inner>, %b: tensor<f32, #inner>):
+    %s = nv_tileaa.addf %a, %b : tile<f32, #inner>, tile<f32, #inner> -> tile<f32, #inner>
+    nv_tileaa.yield %s : tile<f32, #inner>
+  }) : tile<128xf32, #lanes> -> tile<f32, #inner>
+  nv_tileaa.print %q, %r {format = "%f %f"} : tile<f32, #inner>, tile<f32, #inner> -> !nv_tileaa.mem_token
+  nv_tileaa.return
+}

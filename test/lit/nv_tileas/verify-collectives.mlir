@@ -73,6 +73,33 @@ nv_tileaa.func @beyond(%x: !rows) {
   }) : !rows -> !sums
   nv_tileaa.return
 }
+nv_tileaa.func @not_along(%x: !rows) {
+  // expected-error @+1 {{'nv_tileas.reduce' op expects bits along dimension 1, which lane bit 3 is not}}
+  %r = nv_tileas.reduce %x {dim = 1 : i64, identities = [0.0 : f32], steps = #nv_tileas.steps<commutative, registers [0], redux [0,1,2,3,4]>} ({
+  ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+    %s = nv_tileaa.maxf %a, %b : tile<f32>, tile<f32> -> tile<f32>
+    nv_tileaa.yield %s : tile<f32>
+  }) : !rows -> !sums
+  nv_tileaa.return
+}
+nv_tileaa.func @some_lanes(%x: !rows) {
+  // expected-error @+1 {{'nv_tileas.reduce' op expects redux of lane bits [0, 1, 2, 3, 4], but got [0, 1, 2]}}
+  %r = nv_tileas.reduce %x {dim = 1 : i64, identities = [0.0 : f32], steps = #nv_tileas.steps<commutative, registers [0], redux [0,1,2]>} ({
+  ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+    %s = nv_tileaa.maxf %a, %b : tile<f32>, tile<f32> -> tile<f32>
+    nv_tileaa.yield %s : tile<f32>
+  }) : !rows -> !sums
+  nv_tileaa.return
+}
+nv_tileaa.func @ordered(%x: !rows) {
+  // expected-error @+1 {{'nv_tileas.reduce' op expects steps that keep an order where arguments are not exchanged, but got redux}}
+  %r = nv_tileas.reduce %x {dim = 1 : i64, identities = [0.0 : f32], steps = #nv_tileas.steps<registers [0], redux [0,1,2,3,4]>} ({
+  ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+    %s = nv_tileaa.maxf %a, %b : tile<f32>, tile<f32> -> tile<f32>
+    nv_tileaa.yield %s : tile<f32>
+  }) : !rows -> !sums
+  nv_tileaa.return
+}
 nv_tileaa.func @warps(%x: !rows) {
   // expected-error @+1 {{'nv_tileas.reduce' op expects warp bits [1] in one step, but got [0, 1]}}
   %r = nv_tileas.reduce %x {dim = 1 : i64, identities = [0.0 : f32], steps = #nv_tileas.steps<registers [0], lanes [0,1,2], warps [0,1] by [[#shared, store = #nv_tileas.copy_atom<sts, bits=32>, load = #nv_tileas.copy_atom<lds, bits=32>]], registers [2]>} ({
