@@ -227,5 +227,15 @@ def test_code_of_an_fp8_product_with_factors():
     assert (kernel.frame, kernel.registers) == (0, 168)
 
 
+@pytest.mark.parametrize(("gpu_name", "most"), [("sm_120", 250), ("sm_80", 3400)])
+def test_products_beside_the_sums_that_a_loop_carries_have_eight_warps(gpu_name, most):
+    """128x128 of each are 256 registers of a thread of four warps: 176 bytes of stack on sm_120, 408 on sm_80."""
+    made = libtile.compile(libtile.parse(scaled_steps()), gpu_name=gpu_name)
+    assert read_cubin(made.cubin).kernels["gemm"].frame == 0
+    tensor = "QMMA" if gpu_name == "sm_120" else "HMMA"
+    products = min((x for x in loops_of(made.cubin) if any(tensor in line for line in x)), key=len)
+    assert len(products) <= most
+
+
 def test_sums_of_more_than_128_products_of_8_bits_stay_in_f32():
     assert reason(scaled_steps(64, 64, 256)).endswith("for more than 128 of them")

@@ -6,7 +6,7 @@ from __future__ import annotations
 from math import prod
 
 from xdsl.dialects.builtin import IntegerAttr, i64
-from xdsl.ir import Block, Operation, Region
+from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 
 from libtile.analysis import Facts
 from libtile.codegen.symbols import kernel_problem
@@ -50,6 +50,9 @@ SCALED_PRODUCT = OPS["mmaf_scaled"]
 PRODUCTS = (OPS["mmaf"], OPS["mmai"], SCALED_PRODUCT)
 PROMOTED_WEIGHT = 2
 """Products of 8-bit floats that wgmma sums with fewer bits than f32 has are summed in registers of their own."""
+SUMS = (OPS["addf"], OPS["subf"], OPS["addi"], OPS["fma"])
+MOST_FACTORS = 8
+"""Ops between a product and the sum that it is added to which are looked at."""
 SCALED_WEIGHT = 3
 """A scaled product takes more registers than its accumulator: factors, and bytes of operands, one in each."""
 ACCUMULATOR = 2
@@ -109,7 +112,26 @@ def _weight(product: CudaTileOp, target: Target) -> int:
         and not product.attribute_value("fast_acc")
         and target.has("wgmma")
     )
-    return PROMOTED_WEIGHT if promoted else 1
+    apart = not target.has("tcgen05") and _added_to_carried(product)
+    return PROMOTED_WEIGHT if promoted or apart else 1
+
+
+def _added_to_carried(product: CudaTileOp) -> bool:
+    """Whether what a product gives is added, as a tile of its own, to one that a loop carries (products of which each
+    has a factor): both lie in registers then."""
+    value: SSAValue = product.results[0]
+    for _ in range(MOST_FACTORS):
+        use = value.get_user_of_unique_use()
+        if not isinstance(use, CudaTileOp) or len(use.results) != 1 or use.results[0].type != value.type:
+            return False
+        if isinstance(use, SUMS) and any(
+            isinstance(v, BlockArgument) and isinstance(v.owner.parent_op(), OPS["for"])
+            for v in use.operands
+            if v is not value and v.type == value.type
+        ):
+            return True
+        value = use.results[0]
+    return False
 
 
 def convert_entry(op: CudaTileOp, target: Target) -> Operation:
