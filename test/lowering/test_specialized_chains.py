@@ -9,6 +9,7 @@ from attention_kernels import attention
 from specialized_kernels import loops_of
 
 import libtile
+from libtile.backend.cubin import read_cubin
 from libtile.passes.pipelines import compile_pipeline
 from libtile.runtime.tensor_maps import tensor_map
 from libtile.simulator import EncodedTensorMap, SimulationFault, run_ptx
@@ -283,3 +284,20 @@ def test_an_option_says_whether_warpgroups_take_turns(options):
         ("hand_on_turn", "groups = 2, id = 3"),
         ("take_turn", "groups = 2, id = 3, last"),
     ])  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("gpu_name", "tile", "most"),
+    [
+        ("sm_80", (128, 32, 128), 325),
+        ("sm_120", (128, 32, 128), 300),
+        pytest.param("sm_80", (64, 64, 256), 580, marks=pytest.mark.slow),
+        pytest.param("sm_120", (64, 64, 256), 575, marks=pytest.mark.slow),
+    ],
+)
+def test_accumulators_of_160_registers_beside_operands_have_eight_warps(gpu_name, tile, most):
+    """Four warps spill 24 to 80 bytes of all but the first, whose loop has 567 instructions."""
+    made = libtile.compile(libtile.parse(attention(*tile)), gpu_name=gpu_name)
+    assert read_cubin(made.cubin).kernels["attention"].frame == 0
+    products = min((x for x in loops_of(made.cubin) if any("HMMA" in line for line in x)), key=len)
+    assert len(products) <= most

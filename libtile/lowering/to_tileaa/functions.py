@@ -41,6 +41,8 @@ DEFAULT_WARPS = 4
 BIG_WARPS = 8
 BIG_ACCUMULATORS = 24 << 10
 """32-bit words of the accumulators of a kernel (192 registers of a thread of four warps) from which there are eight."""
+BIG_BESIDE_OPERANDS = 20 << 10
+"""The same where a thread's operands lie in registers, too (160 for accumulators)."""
 TILE_WORDS = 2 << 10
 """32-bit words of the largest tile for each warp (64 registers of a thread), in a kernel without products."""
 MAX_WARPS = 16
@@ -71,7 +73,9 @@ def number_of_warps(op: CudaTileOp, target: Target, ctas: int = 1) -> int:
     if hinted is not None:
         return hinted
     if any(isinstance(inner, PRODUCTS) for inner in walk(op)):
-        return BIG_WARPS if _accumulator_words(op, target) // ctas >= BIG_ACCUMULATORS else DEFAULT_WARPS
+        reads_shared = target.has("wgmma") or target.has("tcgen05")
+        big = BIG_ACCUMULATORS if reads_shared else BIG_BESIDE_OPERANDS
+        return BIG_WARPS if _accumulator_words(op, target) // ctas >= big else DEFAULT_WARPS
     warps = min(_largest_tile_words(op) // ctas // TILE_WORDS, MAX_WARPS)
     resident = target.warps_per_sm // (entry_hint(op, "occupancy", target) or 1)
     while warps > resident:
