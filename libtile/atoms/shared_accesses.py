@@ -14,7 +14,7 @@ Elements take whole bytes (booleans and 4-bit types one).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import permutations
 
@@ -169,13 +169,10 @@ def _lanes_at_once(access_bytes: int) -> int:
 
 
 def _vector_conflicts(lanes: Sequence[int], element_bytes: int, access_bytes: int) -> int:
-    """Extra wavefronts of accesses at the offsets of lanes."""
-    words: dict[int, set[int]] = {}
-    for _, offset in _spans([(0, v) for v in lanes[: _lanes_at_once(access_bytes)]]):
-        first = offset * element_bytes
-        for byte in range(first - first % WORD_BYTES, first + access_bytes, WORD_BYTES):
-            words.setdefault(byte // WORD_BYTES % BANKS, set()).add(byte // WORD_BYTES)
-    return max(map(len, words.values())) - 1
+    """Extra wavefronts of accesses at the offsets of lanes: how many of their words lie in each bank, but for one."""
+    inside = [1 << i for i in range((access_bytes // WORD_BYTES).bit_length() - 1)]
+    words = [v * element_bytes // WORD_BYTES for v in lanes[: _lanes_at_once(access_bytes)]]
+    return (1 << f2.rank([*inside, *words]) - f2.rank([*inside, *(w % BANKS for w in words)])) - 1
 
 
 def _spread(
@@ -255,9 +252,11 @@ def accesses(
     o = Offsets.of(layout, shared)
     most = (moved_bits & -moved_bits or MAX_BYTES) * element_bytes
     matrices = matrices and most >= MAX_BYTES
-    widths = [w for w in (16, 8, 4, 2, 1) if element_bytes <= w <= most]
+    narrower = best = _vector_access(o, element_bytes, min(most, MAX_BYTES))
     # The narrower of two equal ones is the same access: narrower ones pay where wide ones meet in banks.
-    best = min((_vector_access(o, element_bytes, w) for w in widths), key=lambda a: _cost(a, element_bytes))
+    while (best.conflicts or best.swapped) and (bytes_ := narrower.instruction(element_bytes).bytes) > element_bytes:
+        narrower = _vector_access(o, element_bytes, bytes_ // 2)
+        best = min(best, narrower, key=lambda a: _cost(a, element_bytes))
     if matrices and not (storing and layout.free_bits()[LANE]):
         for found in (_matrix_access(o, element_bytes), _transposed_access(o, element_bytes)):
             if found is not None and _cost(found, element_bytes) < _cost(best, element_bytes):
@@ -295,49 +294,99 @@ def shared_between(
     target = target.transpose_outs(source.out_dims)
     best, _ = conflict_free_shared(source, target, size)
 
-    def cost(shared: LinearLayout) -> int:
+    def cost(shared: LinearLayout) -> tuple[int, int]:
+        """In wavefronts, and in all."""
         sides = ((source, stmatrix, True), (target, ldmatrix, False))
         found = [accesses(layout, shared, size, matrices, storing) for layout, matrices, storing in sides]
-        return sum(access.instructions + access.wavefronts(size) for access in found)
+        return sum(access.wavefronts(size) for access in found), sum(_cost(access, size) for access in found)
 
-    if size > WORD_BYTES:
-        return best
-    lowest = cost(best)
-    for vector, rows in _matrix_vectors(source, target, size, stmatrix, ldmatrix):
-        shared = shared_for(dict(zip(source.out_dims, source.shape)), vector, rows, size)
-        found = cost(shared)
-        if found < lowest:
-            best, lowest = shared, found
+    wavefronts, lowest = cost(best)
+    candidates = _candidates(source, target, size, stmatrix, ldmatrix)
+    for candidate in sorted(candidates, key=lambda c: c.least):
+        if candidate.least >= lowest:
+            break
+        if not candidate.whole and candidate.wavefronts >= wavefronts:
+            continue  # fewer instructions alone are not worth the places that they have to compute
+        shared = candidate.shared(dict(zip(source.out_dims, source.shape)), size)
+        passes, found = cost(shared)
+        if found < lowest and (candidate.whole or passes < wavefronts):
+            best, wavefronts, lowest = shared, passes, found
     return best
 
 
-Vectors = tuple[list[int], list[list[int]]]
+@dataclass(frozen=True)
+class _Side:
+    """How one side of an exchange moves rows: `held` of the lowest offset bits by one access, whose places differ by
+    `lanes` within a wavefront; `instructions` and `wavefronts` of a warp, where none meet in banks."""
+
+    lanes: list[int]
+    held: int
+    instructions: int
+    wavefronts: int
 
 
-def _matrix_vectors(
+@dataclass(frozen=True)
+class _Candidate:
+    """The lowest bits of the offsets in shared memory, and how both sides would move them."""
+
+    vector: list[int]
+    sides: tuple[_Side, _Side]
+
+    @property
+    def whole(self) -> bool:
+        """Whether both sides move all of these bits by one access."""
+        return all(side.held == len(self.vector) for side in self.sides)
+
+    @property
+    def wavefronts(self) -> int:
+        """What both take where nothing meets in banks."""
+        return sum(side.wavefronts for side in self.sides)
+
+    @property
+    def least(self) -> int:
+        """The cost where nothing meets in banks."""
+        return sum(side.instructions for side in self.sides) + self.wavefronts
+
+    def shared(self, outs: dict[str, int], size: int) -> LinearLayout:
+        lanes, held = [side.lanes for side in self.sides], [side.held for side in self.sides]
+        return shared_for(outs, self.vector, lanes, size, held)
+
+
+def _candidates(
     source: LinearLayout, target: LinearLayout, size: int, stmatrix: bool, ldmatrix: bool
-) -> list[Vectors]:
-    """Candidates for the 16 bytes of a row, and the vectors by which the rows of one wavefront differ on both sides."""
-    found: list[Vectors] = []
-    for layout, other, usable in ((target, source, ldmatrix), (source, target, stmatrix)):
-        if not usable:
-            continue
-        for vector, rows in _rows(layout, size):
-            if f2.rank(vector) != len(vector):
-                continue
-            if all(v in f2.Basis(other.columns([REGISTER])) for v in vector):
-                others = other.columns([LANE])[:3]
-            else:
-                matching = [r for v, r in _rows(other, size) if v == vector]
-                if not (stmatrix and ldmatrix and matching):
-                    continue
-                others = matching[0]
-            found.append((vector, [rows, others]))
-    return found
+) -> Iterator[_Candidate]:
+    """Rows of 16 bytes that matrix accesses of a side move, or its vectors of registers. The other side moves the same
+    rows by matrices, too, or as much of them as its threads hold."""
+    for layout, other, matrices, others in ((target, source, ldmatrix, stmatrix), (source, target, stmatrix, ldmatrix)):
+        for vector, rows in _rows(layout, size) if matrices else ():
+            if f2.rank(vector) == len(vector):
+                matching = [r for v, r in _rows(other, size) if v == vector] if others else []
+                side = _by_matrices(other, matching[0], vector, size) if matching else _by_vectors(other, vector, size)
+                yield _Candidate(vector, (_by_matrices(layout, rows, vector, size), side))
+        registers = layout.columns([REGISTER])
+        common = f2.intersection(registers, other.columns([REGISTER]))
+        wide = f2.independent([*common, *registers])[: (MAX_BYTES // size).bit_length() - 1]
+        yield _Candidate(wide, (_by_vectors(layout, wide, size), _by_vectors(other, wide, size)))
+
+
+def _by_matrices(layout: LinearLayout, rows: list[int], vector: Sequence[int], size: int) -> _Side:
+    words = max(layout.in_size(REGISTER) * size // WORD_BYTES, 1)
+    return _Side(rows, len(vector), -(-words // 4), words)
+
+
+def _by_vectors(layout: LinearLayout, vector: Sequence[int], size: int) -> _Side:
+    """By as many of the lowest elements as a thread's registers hold."""
+    own = f2.Basis(layout.columns([REGISTER]))
+    held = next((i for i, v in enumerate(vector) if v not in own), len(vector))
+    accesses = layout.in_size(REGISTER) >> held
+    words = max((size << held) // WORD_BYTES, 1)
+    return _Side(layout.columns([LANE])[: _lanes_at_once(size << held)], held, accesses, accesses * words)
 
 
 def _rows(layout: LinearLayout, size: int) -> list[tuple[list[int], list[int]]]:
     """(vector, rows) of matrix accesses by a layout: as it is, for every choice of registers, and transposed."""
+    if size > WORD_BYTES:
+        return []
     lanes, registers = layout.columns([LANE]), layout.columns([REGISTER])
     words = (WORD_BYTES // size).bit_length() - 1
     found = [([*chosen, *lanes[:2]], lanes[2:]) for chosen in permutations(registers[:6], words)]

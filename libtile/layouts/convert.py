@@ -206,11 +206,16 @@ def conflict_free_shared(a: LinearLayout, b: LinearLayout, element_bytes: int) -
 
 
 def shared_for(
-    outs: dict[str, int], vector: Sequence[int], lanes: Sequence[Sequence[int]], element_bytes: int
+    outs: dict[str, int],
+    vector: Sequence[int],
+    lanes: Sequence[Sequence[int]],
+    element_bytes: int,
+    held: Sequence[int] = (),
 ) -> LinearLayout:
     """A shared-memory layout of a tile with output sizes `outs`, whose lowest offset bits are `vector` (flat indices).
 
-    `lanes` lists, for each of the two kinds of access, the vectors by which the places of one wavefront differ; they
+    `lanes` lists, for each of the two kinds of access, the vectors by which the places of one wavefront differ, and
+    `held` how many of the lowest bits one access covers (all of `vector`, if it says nothing); accesses of a wavefront
     meet in no bank whenever the geometry allows it.
     """
     bits = sum(size.bit_length() - 1 for size in outs.values())
@@ -222,7 +227,10 @@ def shared_for(
     candidates = [*f2.intersection(*lanes), *lanes[0], *lanes[1], *(1 << i for i in range(bits))]
     filling = f2.Basis(vector)
     word = [v for v in candidates if filling.insert(v)][:word_bits]
-    segment = _avoid([f2.independent([*vector, *word, *ls]) for ls in lanes], segment_bits, bits)
+    lowest = [*vector, *word]
+    in_word = max(BANK_BYTES // element_bytes, 1).bit_length() - 1
+    covered = [lowest[: max(n, in_word)] for n in held] or [lowest] * len(lanes)
+    segment = _avoid([f2.independent([*c, *ls]) for c, ls in zip(covered, lanes)], segment_bits, bits)
     filling = f2.Basis([*vector, *word, *segment])
     bank = [*word, *(v for v in [*lanes[0], *lanes[1]] if filling.insert(v))]
     bank += [1 << i for i in range(bits) if filling.insert(1 << i)]

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What a permute moves through shared memory: the way that is chosen meets in no bank."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import permutations
+
+import pytest
+
+from libtile.atoms.shared_accesses import accesses, reduced, shared_between
+from libtile.layouts import LANE, REGISTER, WARP, LinearLayout
+from libtile.layouts.convert import Conversion, needed
+
+WARP_BITS = 2
+SHAPES = [(4, 8, 16), (2, 4, 64), (32, 8, 4), (4, 4, 4, 8), (16, 16), (16, 128), (64, 64), (128, 16)]
+
+
+def dense(shape: Sequence[int], order: Sequence[int], size: int) -> LinearLayout:
+    """The layout by which four warps load or store a tile whose dimensions are dense in this order: vectors of up to
+    16 bytes, adjacent threads at adjacent ones."""
+    units = [
+        tuple(1 << bit if d == dim else 0 for d in range(len(shape)))
+        for dim in order
+        for bit in range(shape[dim].bit_length() - 1)
+    ]
+    elements = 1 << len(units)
+    vector = max(min(16 // size, elements // 128, shape[order[0]]), 1).bit_length() - 1
+    bases = {
+        REGISTER: [*units[:vector], *units[vector + 5 + WARP_BITS :]],
+        LANE: units[vector : vector + 5],
+        WARP: units[vector + 5 : vector + 5 + WARP_BITS],
+    }
+    return reduced(LinearLayout.of(bases, {f"dim{i}": s for i, s in enumerate(shape)}), WARP_BITS)
+
+
+def permutes(size: int) -> Iterator[tuple[LinearLayout, LinearLayout]]:
+    for shape in SHAPES:
+        natural = list(reversed(range(len(shape))))
+        for order in permutations(natural):
+            source, target = dense(shape, natural, size), dense(shape, order, size)
+            if needed(source, target) is Conversion.SHARED:
+                yield source, target
+
+
+@pytest.mark.parametrize("stmatrix", [False, True])
+@pytest.mark.parametrize("size", [1, 2, 4, 8])
+def test_what_a_permute_moves_meets_in_no_bank(size: int, stmatrix: bool) -> None:
+    """Those of 16-bit elements that ldmatrix.trans loads and single elements store met in two rows out of eight."""
+    for source, target in permutes(size):
+        shared = shared_between(source, target, size, stmatrix, ldmatrix=True)
+        stored = accesses(source, shared, size, stmatrix, storing=True)
+        loaded = accesses(target, shared, size, matrices=True, storing=False)
+        assert (stored.conflicts, loaded.conflicts) == (0, 0), (source, target)
+
+
+def test_bytes_move_in_words_on_one_side_where_no_two_are_adjacent_on_both() -> None:
+    source, target = dense((64, 64), (1, 0), 1), dense((64, 64), (0, 1), 1)
+    shared = shared_between(source, target, 1, stmatrix=False, ldmatrix=True)
+    stored = accesses(source, shared, 1, False, storing=True)
+    loaded = accesses(target, shared, 1, True, storing=False)
+    assert stored.wavefronts(1) + loaded.wavefronts(1) <= 40  # 64 by single bytes
