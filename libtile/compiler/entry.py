@@ -21,6 +21,7 @@ from libtile.dialects.nv_tileas.pipeline import AgentSwitchOp
 from libtile.ir.places import walk
 from libtile.ir.tile_form import type_text
 from libtile.layouts import WARP
+from libtile.lowering.discardable import is_foreign
 from libtile.lowering.errors import unsupported
 from libtile.lowering.legality import check
 from libtile.lowering.tile_registers import check_inner_registers
@@ -89,7 +90,7 @@ def _check_attributes(module: ModuleOp, gpu: Target) -> None:
             raise unsupported(
                 module, f"has the attribute '{name}' ({attr}), which is an #nv_tileaa.target_spec", gpu.name
             )
-        if name != TARGET_SPEC and PIPELINED.is_own(name):
+        if name != TARGET_SPEC and not is_foreign(name):
             raise unsupported(module, f"has the attribute '{name}' ({attr}), which means nothing of a module", gpu.name)
     for op in module.body.block.ops:
         if isinstance(op, FuncOp) and op.is_entry:

@@ -25,10 +25,11 @@ from libtile.ir.classes import is_subclass
 from libtile.ir.places import walk
 from libtile.layouts import REGISTER
 from libtile.lowering.agents import warps_of
-from libtile.lowering.discardable import DECISIONS, NOT_SPECIALIZED
+from libtile.lowering.discardable import DECISIONS, NOT_SPECIALIZED, is_foreign
 from libtile.lowering.index_width import NARROW
 from libtile.lowering.product_reasons import EXECUTED, NOT_NATIVE, STEP_PARTS
 from libtile.lowering.tileas.select_copies import offset_bits
+from libtile.lowering.tileas.tma.common import GRID_CONSTANT
 from libtile.lowering.tileas.tma.recipes import host_tensors
 from libtile.lowering.to_tileas.types import element_of, layout_of
 from libtile.numerics.elements import STORAGE_BYTES
@@ -50,12 +51,21 @@ def collect(module: ModuleOp, target: Target) -> list[remarks.Remark]:
             if _holds_too_much(op, target):
                 found[remarks.register_pressure(op.sym_name.data, source_location(op.location))] = None
             name = op.sym_name.data
+            found.update(dict.fromkeys(_of_parameters(op, name)))
             for made in hosts.get(name, ()):
                 found.update(dict.fromkeys(_of(made, name, source_location(made.location), target, warps)))
             for inner in walk(op):
                 place = source_location(inner.location)
                 found.update(dict.fromkeys(_of(inner, op.sym_name.data, place, target, warps)))
     return list(found)
+
+
+def _of_parameters(kernel: FuncOp, name: str) -> Iterator[remarks.Remark]:
+    """What a kernel says of its parameters beyond their types; of descriptors passes say where they lie."""
+    for number in range(len(kernel.function_type.inputs.data) if kernel.arg_attrs is not None else 0):
+        for key, value in kernel.argument_attributes(number).items():
+            if key != GRID_CONSTANT and not is_foreign(key):
+                yield remarks.parameter_ignored(name, source_location(kernel.location), number, key, str(value))
 
 
 def limited(module: ModuleOp, excesses: Sequence[Excess]) -> list[remarks.Remark]:

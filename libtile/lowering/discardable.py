@@ -109,6 +109,15 @@ def _are_ways(op: Operation, attr: Attribute) -> bool:
     return isinstance(attr, ArrayAttr) and all(isinstance(way, ConversionAttr) for way in attr.data)
 
 
+OWN = frozenset({"cuda_tile", "nv_tileaa", "nv_tileas"})
+
+
+def is_foreign(name: str) -> bool:
+    """Whether an attribute bears the name of a dialect that is none of ours, for whose passes it is."""
+    dialect, dot, _ = name.partition(".")
+    return bool(dot) and dialect not in OWN
+
+
 LARGEST = (1 << 31) - 1
 """The largest count, or place in memory, that is looked at at all."""
 

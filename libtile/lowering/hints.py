@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, ModuleOp, StringAttr
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, ModuleOp, StringAttr
 from xdsl.ir import Attribute, Operation
 
 from libtile.dialects.cuda_tile.attributes import OptimizationHintsAttr
@@ -21,7 +21,7 @@ from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileaa.types import TiledViewType
 from libtile.ir.places import walk
 from libtile.lowering.agents import has_agents
-from libtile.lowering.discardable import FEWER_BLOCKS, NOT_CLUSTERED
+from libtile.lowering.discardable import FEWER_BLOCKS, NOT_CLUSTERED, is_foreign
 from libtile.spec import default_spec
 from libtile.support import remarks
 from libtile.support.records import dataclass
@@ -100,10 +100,20 @@ def hint_remarks(module: Operation, target: Target, schedule: str = "") -> Itera
     for entry in walk(module):
         if isinstance(entry, OPS["entry"]):
             function = str(entry.attribute_value("sym_name"))
+            yield from _parameters(entry, function)
             for op in walk(entry):
                 if isinstance(op, CudaTileOp):
                     yield from _of(op, function, target, schedule)
                     yield from _unknown_attributes(op, function)
+
+
+def _parameters(entry: CudaTileOp, function: str) -> Iterator[remarks.Remark]:
+    """Remarks about what an entry says of its parameters, which only attributes of ops (`assume`) tell the compiler."""
+    given = entry.properties.get("arg_attrs")
+    for number, one in enumerate(given.data if isinstance(given, ArrayAttr) else ()):
+        for name, value in one.data.items() if isinstance(one, DictionaryAttr) else ():
+            if not is_foreign(name):
+                yield remarks.parameter_ignored(function, source_location(entry.location), number, name, str(value))
 
 
 def _unknown_attributes(op: CudaTileOp, function: str) -> Iterator[remarks.Remark]:

@@ -25,7 +25,7 @@ from libtile.dialects.cuda_tile.types import NUMBER_NAMES, TileType
 from libtile.ir.classes import is_subclass
 from libtile.ir.places import walk
 from libtile.ir.tile_form import layout_of, type_text
-from libtile.lowering.discardable import Declared
+from libtile.lowering.discardable import Declared, is_foreign
 from libtile.lowering.errors import unsupported
 from libtile.lowering.rules import Rules
 from libtile.support.records import dataclass, field
@@ -42,8 +42,8 @@ class Stage:
     classes of the types of values, `elements` those of the elements of tiles (none are named: all). With `layouts` each
     tile has one. Where there is a dialect that comes `later`, none has, and an op of it is not there yet. `problem`
     says of an op what else it may not be, as its declared attributes. `attributes` are the discardable ones, with the
-    classes of ops that may have them and the form of their values; one that has the name of a dialect that is none of
-    `own` is somebody else's, and stays.
+    classes of ops that may have them and the form of their values; one that has the name of a foreign dialect is
+    somebody else's, and stays.
     """
 
     name: str
@@ -56,7 +56,6 @@ class Stage:
     later: str = ""
     problem: Callable[[Operation], str | None] | None = None
     attributes: Mapping[str, Declared] = field(default_factory=dict)
-    own: frozenset[str] = frozenset({"cuda_tile", "nv_tileaa", "nv_tileas"})
 
     def takes(self, cls: type[Operation]) -> bool:
         """Whether ops of a class may stand here."""
@@ -83,15 +82,10 @@ class Stage:
             return f"has a {type_text(type_)} without a layout, in {self.name}"
         return f"is in {self.later} already" if self.later and layout_of(type_) is not None else None
 
-    def is_own(self, name: str) -> bool:
-        """Whether a discardable attribute's name is of no other dialect."""
-        dialect, dot, _ = name.partition(".")
-        return not dot or dialect in self.own
-
     def attribute_problem(self, op: Operation) -> str | None:
         """Why a discardable attribute of an op may not stand here; None where all may."""
         for name, attr in op.attributes.items():
-            if not self.is_own(name):
+            if is_foreign(name):
                 continue
             declared = self.attributes.get(name)
             if declared is None or not is_subclass(type(op), declared.ops):

@@ -52,6 +52,7 @@ _INNER_PRODUCTS = ("nv_tileaa.dot", "nv_tileaa.scaled_dot")
 _QUEUES = ("nv_tileaa.create_queue", "nv_tileaa.queue.put", "nv_tileaa.queue.get", "nv_tileaa.execute")
 _PIPELINES = ("nv_tileas.async.pipeline.create_pipeline",)
 _AGENTS = ("nv_tileas.async.pipeline.agent_switch",)
+_SYMBOLS = ("cuda_tile.global", "nv_tileaa.global", "nv_tileaa.func")
 _STORAGE = ("nv_tileas.alloc_tensor", "nv_tileas.dealloc_tensor")
 
 
@@ -122,7 +123,7 @@ PASSES: dict[str, Entry] = {
     "simplify-integers": Entry("libtile.transforms.simplify_integers:SimplifyIntegersPass", CUDA_TILE),
     "strength-reduce": Entry("libtile.transforms.strength_reduce:StrengthReducePass", CUDA_TILE),
     "strip-debug-info": Entry("libtile.transforms.strip_debug_info:StripDebugInfoPass", CUDA_TILE, INNER),
-    "symbol-dce": Entry("libtile.transforms.symbol_dce:SymbolDcePass", CUDA_TILE, about=("cuda_tile.global",)),
+    "symbol-dce": Entry("libtile.transforms.symbol_dce:SymbolDcePass", CUDA_TILE, INNER, about=_SYMBOLS),
     "split-over-ctas": Entry("libtile.lowering.split_over_ctas:SplitOverCtasPass", INNER, required=True),
     "strip-mine": Entry(
         "libtile.lowering.strip_mine.strip_mine:StripMinePass", CUDA_TILE, required=True, for_target=True

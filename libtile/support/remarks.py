@@ -297,6 +297,12 @@ def attribute_ignored(function: str, location: SourceLocation | None, name: str,
     )  # fmt: skip
 
 
+def parameter_ignored(function: str, location: SourceLocation | None, number: int, name: str, value: str) -> Remark:
+    """An attribute of a kernel's parameter, of whose type alone code is made."""
+    reason = f"code is made of the type of parameter {number} alone"
+    return attribute_ignored(function, location, name, value, reason)
+
+
 def program_message(function: str, location: SourceLocation | None, text: str) -> Remark:
     """What an op `message` of the program says."""
     return Remark(Category.HINTS, Kind.ANALYSIS, "RemarkMessage", text, function, location)

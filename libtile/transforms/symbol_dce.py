@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""`symbol-dce`: private globals that nothing refers to are erased. Public ones the host can see, so they stay."""
+"""`symbol-dce`: private globals that nothing refers to are erased; of the inner dialects functions, too, and what is
+nested. Public ones the host can see, so they stay."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, SymbolRefAttr
@@ -11,6 +13,7 @@ from xdsl.ir import Attribute, Operation, ParametrizedAttribute
 from xdsl.passes import ModulePass
 
 from libtile.dialects.cuda_tile.ops import CudaTileOp
+from libtile.dialects.nv_tileaa.functions import FuncOp, GlobalOp, is_hidden
 from libtile.ir.places import walk
 from libtile.support import remarks, statistics
 from libtile.support.records import dataclass
@@ -22,7 +25,7 @@ _REMARK = "Symbols"
 
 @dataclass(frozen=True)
 class SymbolDcePass(ModulePass):
-    """Erase private globals without uses."""
+    """Erase private globals, and functions of the inner dialects, without uses."""
 
     name = "symbol-dce"
 
@@ -31,39 +34,59 @@ class SymbolDcePass(ModulePass):
 
 
 def eliminate_dead_symbols(root: Operation) -> bool:
-    """Erase the unused private globals of every module in `root`; returns whether there were any."""
-    all_of_them = list(_globals(root))
-    hidden = any(op.attribute_value("symbol_visibility") == "private" for op in all_of_them)
-    if not hidden and not (all_of_them and remarks.are_collected()):
+    """Erase the unused private symbols of every module in `root`; returns whether there were any."""
+    symbols = {op: _symbol(op) for op in _definitions(root)}
+    seen = [op for op, symbol in symbols.items() if not symbol.hidden and not isinstance(op, FuncOp)]
+    if len(seen) == len(symbols) and not (seen and remarks.are_collected()):
         return False
-    attributes = (attr for op in walk(root) for attr in (*op.properties.values(), *op.attributes.values()))
-    used = {name for attr in attributes for name in _names(attr)}
-    unused = [op for op in all_of_them if op.attribute_value("sym_name") not in used]
+    for op in _unused(root, seen, symbols):
+        reason = "the host can see it, since it is not private"
+        reporting.missed(op, _REMARK, "Global that nothing in the module uses stays", reason, Symbol=symbols[op].name)
+    hidden = [op for op, symbol in symbols.items() if symbol.hidden]
     dead: list[Operation] = []
-    for op in unused:
-        name = op.attribute_value("sym_name")
-        if op.attribute_value("symbol_visibility") == "private":
-            reporting.done(op, _REMARK, "Global that nothing uses is gone", Symbol=name)
-            dead.append(op)
-        else:
-            reason = "the host can see it, since it is not private"
-            reporting.missed(op, _REMARK, "Global that nothing in the module uses stays", reason, Symbol=name)
-    for gone in dead:
-        gone.detach()
-        gone.erase()
-        statistics.count("globals erased")
+    while gone := _unused(root, hidden, symbols):  # what only a dead function referred to goes with it
+        for op in gone:
+            what = "Function" if isinstance(op, FuncOp) else "Global"
+            reporting.done(op, _REMARK, f"{what} that nothing uses is gone", Symbol=symbols[op].name)
+            statistics.count(f"{what.lower()}s erased")
+            hidden.remove(op)
+            op.detach()
+            op.erase()
+        dead += gone
     return bool(dead)
 
 
-def _globals(root: Operation) -> Iterator[CudaTileOp]:
-    """The globals of the modules in `root`: what has no module around it holds none."""
+class _Symbol(NamedTuple):
+    name: object
+    hidden: bool
+
+
+def _symbol(op: Operation) -> _Symbol:
+    if isinstance(op, CudaTileOp):
+        return _Symbol(op.attribute_value("sym_name"), op.attribute_value("symbol_visibility") == "private")
+    assert isinstance(op, FuncOp | GlobalOp)
+    return _Symbol(op.sym_name.data, is_hidden(op.sym_visibility))
+
+
+def _unused(root: Operation, some: Sequence[Operation], symbols: Mapping[Operation, _Symbol]) -> list[Operation]:
+    """Those to whose names no attribute in `root` refers."""
+    if not some:
+        return []
+    attributes = (attr for op in walk(root) for attr in (*op.properties.values(), *op.attributes.values()))
+    used = {name for attr in attributes for name in _names(attr)}
+    return [op for op in some if symbols[op].name not in used]
+
+
+def _definitions(root: Operation) -> Iterator[Operation]:
+    """The globals, and functions of the inner dialects, of the modules in `root`: what has no module around it holds
+    none."""
     for region in root.regions:
         for block in region.blocks:
             for op in block.ops:
-                if isinstance(op, CudaTileOp) and is_op(op, "global"):
+                if is_op(op, "global") or isinstance(op, FuncOp | GlobalOp):
                     yield op
                 elif isinstance(op, ModuleOp) or is_op(op, "module"):
-                    yield from _globals(op)
+                    yield from _definitions(op)
 
 
 def _names(attr: Attribute) -> list[str]:

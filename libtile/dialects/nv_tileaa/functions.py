@@ -115,6 +115,11 @@ VISIBILITIES = ("public", "private", "nested")
 around that one as well."""
 
 
+def is_hidden(visibility: StringAttr | None) -> bool:
+    """Whether the host, which is around all modules, cannot see a symbol."""
+    return visibility is not None and visibility.data != "public"
+
+
 def _check_visibility(visibility: StringAttr | None) -> None:
     if visibility is not None and visibility.data not in VISIBILITIES:
         raise VerifyException(f"expects a sym_visibility of {', '.join(VISIBILITIES)}, but got '{visibility.data}'")

@@ -16,7 +16,7 @@ from libtile.codegen.sizes import ModuleSize
 from libtile.codegen.symbols import clash
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES
 from libtile.dialects.nv_tileaa.attributes import KernelSpecAttr
-from libtile.dialects.nv_tileaa.functions import FuncOp, GlobalOp
+from libtile.dialects.nv_tileaa.functions import FuncOp, GlobalOp, is_hidden
 from libtile.dialects.nv_tileaa.kernels import scalar_type
 from libtile.dialects.nv_tileas.types import TmaDescType
 from libtile.ir.kernels import Parameter
@@ -179,7 +179,7 @@ def _define_global(b: KernelBuilder, op: GlobalOp) -> None:
         value.memory_bytes if zero else value.memory(),
         alignment=alignment,
         constant=op.constant is not None,
-        private=op.sym_visibility is not None and op.sym_visibility.data == "private",
+        private=is_hidden(op.sym_visibility),
     )
 
 

@@ -66,7 +66,7 @@ HONOURED: dict[type[TileOp], frozenset[str]] = {
     tileaa_pointers.EmulatedFpToFpOp: _reads("rounding_mode"),
     tileaa_pointers.IntToFpOp: _reads("unsigned", "rounding_mode"),
     tileaa_pointers.FpToIntOp: _reads("unsigned", "saturating"),
-    tileaa_functions.FuncOp: _reads("sym_name", "function_type", "kernel_spec", "arg_attrs", "compute_capability"),
+    tileaa_functions.FuncOp: _reads("sym_name", "function_type", "kernel_spec", "compute_capability"),
     tileaa_functions.GetProgramIdOp: _reads("axis"),
     tileaa_functions.GetNumProgramsOp: _reads("axis"),
     tileaa_tokens.PrintOp: _reads("format"),
@@ -137,6 +137,7 @@ HONOURED: dict[type[TileOp], frozenset[str]] = {
 """By op, the attributes that its emission rule reads, or that its atom, which the rule reads, has to agree with."""
 
 INFORMATION: dict[str, str] = {
+    "arg_attrs": "a remark says what is not followed; of descriptors they repeat what their types say",
     "hints": "latency has done its work in tileas-generate-schedule; remarks speak of the others",
     "vector": "a fact: how many neighbouring elements may be accessed at once",
     "allow_tma": "permits TMA, which copies for producer agents",
@@ -322,7 +323,7 @@ def _scope(op: TileOp, attr: Attribute) -> str | None:
 
 def _visibility(op: TileOp, attr: Attribute) -> str | None:
     """Kernels are launched by the host, which sees public symbols alone."""
-    if isinstance(attr, StringAttr) and attr.data == "public":
+    if not (isinstance(attr, StringAttr) and tileaa_functions.is_hidden(attr)):
         return None
     return f"is {attr}, and a kernel that nothing in its module launches is for the host, which sees public ones alone"
 

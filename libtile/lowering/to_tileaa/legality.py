@@ -24,7 +24,7 @@ REFUSED = {"preview$call": "calls a function that is not part of the module"}
 """Ops of released or preview versions that cannot be compiled, with the reason."""
 
 UNREAD: dict[tuple[str, str], str] = {
-    ("entry", "arg_attrs"): "facts about parameters, which code that does not use them is right without",
+    ("entry", "arg_attrs"): "facts about parameters; a remark says that nothing uses them",
     ("entry", "res_attrs"): "a kernel has no results",
     ("entry", "function_type"): "repeats the types of the body's arguments",
 }
