@@ -19,6 +19,9 @@ from xdsl.ir import Attribute
 
 from libtile.dialects.cuda_tile.forms import DILocAttr, FileLineColRange
 from libtile.dialects.cuda_tile.source_location import source_location
+from libtile.ir.xdsl_classes import attach
+
+attach()
 
 
 def call_site_loc(callee: Attribute, caller: Attribute) -> CallSiteLoc:
