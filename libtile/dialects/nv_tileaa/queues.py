@@ -20,9 +20,9 @@ from xdsl.utils.exceptions import VerifyException
 
 from libtile.dialects.effect_traits import Allocates, Observable
 from libtile.dialects.interfaces import EndsRegion, MayIsolate, is_isolated
-from libtile.dialects.nv_tileaa.contracts import require_at_least, require_no_captures
+from libtile.dialects.nv_tileaa.contracts import require_at_least, require_at_most, require_no_captures
 from libtile.dialects.nv_tileaa.terminators import check_region_ends, only_block, require_parent_function
-from libtile.dialects.nv_tileaa.types import QueueType
+from libtile.dialects.nv_tileaa.types import MAX_STAGES, QueueType
 from libtile.ir.tile_form import TileOp, tile_op, type_text
 
 QUEUE_YIELD = "nv_tileaa.queue.yield"
@@ -57,6 +57,7 @@ class CreateQueueOp(TileOp):
         if self.depth.value.data < 1:
             raise VerifyException(f"expects a depth of at least 1, but got {self.depth.value.data}")
         require_at_least(self, 1, "num_consumers")
+        require_at_most(self, MAX_STAGES, "depth", "num_consumers")
 
 
 @tile_op

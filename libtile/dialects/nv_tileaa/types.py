@@ -16,6 +16,7 @@ from xdsl.ir import Attribute, TypeAttribute
 
 from libtile.dialects.cuda_tile.types import DYNAMIC as DYNAMIC
 from libtile.dialects.cuda_tile.types import is_element_type
+from libtile.dialects.cuda_tile.verify.foreign_types import problem_of
 from libtile.dialects.nv_tileaa.attributes import TilingAttr
 from libtile.ir.data_field import DataField, data_definition
 from libtile.ir.parsed_data import ParsedData
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
 
 MAX_NUMBER = (1 << 63) - 1
 """The largest size or stride."""
+MAX_STAGES = 1 << 16
+"""The most entries of a queue or stages of a pipeline, and consumers of one: more than shared memory has words."""
+MAX_BUFFER = (1 << 31) - 1
+"""The most elements of a buffer."""
 
 GLOBAL, SHARED, CONSTANT, LOCAL = 1, 3, 4, 5
 """Address spaces, numbered as in NVPTX (LLVM NVPTX usage guide, "Address spaces")."""
@@ -91,6 +96,9 @@ class QueueType(TileAAType):
 
     def __init__(self, result_types: Sequence[Attribute], isolated: bool = False):
         super().__init__((tuple(result_types), isolated))
+
+    def problem(self) -> str | None:
+        return problem_within(self.result_types)
 
     def body(self) -> str:
         return f"({', '.join(map(type_text, self.result_types))}){', isolated' if self.isolated else ''}"
@@ -253,6 +261,12 @@ class TiledViewType(TileAAType):
         if not isinstance(layout, TilingAttr):
             parser.raise_error("expected a tiling attribute")
         return cls(source, shape, layout)
+
+
+def problem_within(types: Sequence[Attribute]) -> str | None:
+    """What is wrong with the first of the types that a type is made of with which something is."""
+    found = (problem_of(type_) for type_ in types)
+    return next((problem for problem in found if problem is not None), None)
 
 
 def _problem_in_memory(type_: Attribute, element: Attribute) -> str | None:

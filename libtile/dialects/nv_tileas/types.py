@@ -4,10 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import TYPE_CHECKING, Any, Self
 
 from xdsl.ir import Attribute, TypeAttribute
 
+from libtile.dialects.cuda_tile.types import is_element_type
+from libtile.dialects.nv_tileaa.types import MAX_BUFFER, MAX_STAGES, problem_within
 from libtile.dialects.nv_tileas.attributes import MEMORY_SPACES
 from libtile.dialects.nv_tileas.layout import LayoutAttr
 from libtile.ir.data_field import DataField, data_definition
@@ -39,8 +42,15 @@ class BufferType(Storage, TileASType):
     def __init__(self, shape: Sequence[int], element_type: Attribute, space: str, layout: LayoutAttr | None = None):
         super().__init__((tuple(shape), element_type, space, layout))
 
+    def problem(self) -> str | None:
+        if min(self.shape, default=1) < 1 or prod(self.shape) > MAX_BUFFER:
+            return f"expects storage of 1 to {MAX_BUFFER} elements, but got {type_text(self)}"
+        if not is_element_type(self.element_type):
+            return f"expects storage for numbers or pointers, but got {type_text(self)}"
+        return None
+
     def body(self) -> str:
-        text = "".join(f"{d}x" for d in self.shape) + f"{type_text(self.element_type)}, {self.space}"
+        text = "".join("?x" if d < 0 else f"{d}x" for d in self.shape) + f"{type_text(self.element_type)}, {self.space}"
         return text if self.layout is None else f"{text}, {self.layout}"
 
     @classmethod
@@ -65,6 +75,9 @@ class _TypesType(TileASType):
 
     def __init__(self, element_types: Sequence[Attribute]):
         super().__init__((tuple(element_types),))
+
+    def problem(self) -> str | None:
+        return problem_within(self.element_types)
 
     def body(self) -> str:
         return _types_text(self.element_types)
@@ -102,6 +115,11 @@ class PipelineType(TileASType):
         """Whether stages have barrier objects."""
         return self.synchronization == MBARRIER
 
+    def problem(self) -> str | None:
+        if max(self.stages, self.consumers) > MAX_STAGES:
+            return f"expects at most {MAX_STAGES} stages and consumers, but got {type_text(self)}"
+        return problem_within(self.element_types)
+
     def body(self) -> str:
         text = f"{self.stages}, {_types_text(self.element_types)}"
         text += "" if self.consumers == 1 else f", consumers={self.consumers}"
@@ -135,6 +153,9 @@ class PipelineIteratorType(TileASType):
 
     def __init__(self, pipeline: Attribute):
         super().__init__((pipeline,))
+
+    def problem(self) -> str | None:
+        return problem_within([self.pipeline])
 
     def body(self) -> str:
         return type_text(self.pipeline)
