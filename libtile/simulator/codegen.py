@@ -204,6 +204,7 @@ class Emitter:
     def address_of(self, sym: Sym, code: str) -> str:
         """The address of a symbol, in the window of its state space, as an expression."""
         frame, value = self.program.symbol_address(self, sym)
+        value &= (1 << 64) - 1  # a distance from a symbol may be below 0
         if not frame and self.program.pairs and self.program.space_of(sym.name) == "shared":
             # Code for pairs of CTAs computes the address of the other one's variable.
             base = self.let(f"(M.own_prefix(g) + {self.const(value, 'u8')})")

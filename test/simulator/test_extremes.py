@@ -278,3 +278,16 @@ def test_what_was_freed_is_given_again_when_the_heap_is_full() -> None:
     with pytest.raises(SimulationFault) as caught:
         run((some + RELEASE) * 3 + "ld.u64 %rd3, [%rd2];", out, prelude=ALIGNED, block=1)
     assert caught.value.kind == "freed-access"
+
+
+@pytest.mark.parametrize("space", ["shared", "local", "global"])
+@pytest.mark.parametrize("distance", [-4, 16, -(2**63), 2**63 - 4, 2**64 - 4, 2**31 - 4, 2**32])
+def test_an_access_at_a_distance_from_a_variable_that_it_does_not_have_is_a_fault(space: str, distance: int) -> None:
+    declaration = f".{space} .align 4 .b8 v[16];"
+    access = f"st.{space}.u32 [v+{distance}], 7;"
+    with pytest.raises(SimulationFault) as caught:
+        if space == "local":
+            run(declaration + access, zeros())
+        else:
+            run(access, zeros(), prelude=declaration)
+    assert caught.value.kind == "out-of-bounds"
