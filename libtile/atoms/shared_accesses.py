@@ -305,8 +305,9 @@ def shared_between(
     for candidate in sorted(candidates, key=lambda c: c.least):
         if candidate.least >= lowest:
             break
-        if not candidate.whole and candidate.wavefronts >= wavefronts:
-            continue  # fewer instructions alone are not worth the places that they have to compute
+        if not candidate.whole and (candidate.wavefronts >= wavefronts or size == 1):
+            continue  # fewer instructions alone are not worth the places that they have to compute, and bytes of words
+            # that are loaded at once take registers: block-scaled products on sm_120 have none to spare
         shared = candidate.shared(dict(zip(source.out_dims, source.shape)), size)
         passes, found = cost(shared)
         if found < lowest and (candidate.whole or passes < wavefronts):

@@ -52,11 +52,3 @@ def test_what_a_permute_moves_meets_in_no_bank(size: int, stmatrix: bool) -> Non
         stored = accesses(source, shared, size, stmatrix, storing=True)
         loaded = accesses(target, shared, size, matrices=True, storing=False)
         assert (stored.conflicts, loaded.conflicts) == (0, 0), (source, target)
-
-
-def test_bytes_move_in_words_on_one_side_where_no_two_are_adjacent_on_both() -> None:
-    source, target = dense((64, 64), (1, 0), 1), dense((64, 64), (0, 1), 1)
-    shared = shared_between(source, target, 1, stmatrix=False, ldmatrix=True)
-    stored = accesses(source, shared, 1, False, storing=True)
-    loaded = accesses(target, shared, 1, True, storing=False)
-    assert stored.wavefronts(1) + loaded.wavefronts(1) <= 40  # 64 by single bytes
