@@ -6,7 +6,6 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import os
-import re
 import sys
 from collections.abc import Iterator
 from functools import cache, lru_cache
@@ -40,12 +39,9 @@ def _wheel_roots() -> list[str]:
     found = []
     for root in spec.submodule_search_locations:
         with contextlib.suppress(OSError):
-            names = (name for name in os.listdir(root) if _TOOLKIT.match(name))
+            names = (name for name in os.listdir(root) if name.startswith("cu") and name[2:3].isdigit())
             found += [os.path.join(root, name) for name in sorted(names, reverse=True)]
     return found
-
-
-_TOOLKIT = re.compile("cu[0-9]")
 
 
 def _roots() -> list[str]:

@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 from xdsl.dialects.builtin import IntegerAttr, IntegerType
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 
 from libtile.dialects import arith, tensor
-from libtile.dialects.nv_tileaa.shapes import ConstantOp
+from libtile.dialects.nv_tileaa.shapes import ConstantOp, ExtractOp, ExtractSliceOp
 from libtile.ir.tile_form import element_of, shape_of
 
 
@@ -27,6 +27,6 @@ def constant_of(value: SSAValue) -> int | None:
     return None
 
 
-def takes_known_part(op: Operation) -> bool:
-    """Whether it is known which part of its first operand an op takes, whose others are indices."""
-    return all(constant_of(index) is not None for index in op.operands[1:])
+def takes_known_part(op: ExtractOp | ExtractSliceOp) -> bool:
+    """Whether it is known which part of its source an op takes."""
+    return isinstance(op, ExtractSliceOp) or all(constant_of(index) is not None for index in op.indices)

@@ -177,9 +177,9 @@ class Assigner:
             elif isinstance(op, RENAMING) or (is_elementwise(op) and len(op.results) == 1):
                 depth = min(1 + sum(self._depth(v) for v in op.operands), 1000)
             elif isinstance(op, PARTS) and takes_known_part(op):
-                whole, part = tile_shape(op.operands[0]) or (), tile_shape(value) or ()
+                whole, part = tile_shape(op.source) or (), tile_shape(value) or ()
                 if prod(whole) <= MOST_REMADE * prod(part):
-                    depth = 1 + self._depth(op.operands[0])
+                    depth = 1 + self._depth(op.source)
         self._depths[value] = depth
         return depth
 
@@ -211,8 +211,8 @@ class Assigner:
         if isinstance(op, RENAMING):
             operands = [self.get(op.source, source_layout(op, layout))]
         elif isinstance(op, PARTS):
-            whole, *indices = op.operands
-            operands = [self.get(whole, whole_layout(layout, tile_shape(whole) or ())), *map(self.get, indices)]
+            whole = whole_layout(layout, tile_shape(op.source) or ())
+            operands = [self.get(v, whole if v is op.source else None) for v in op.operands]
         else:
             operands = [self.get(v, layout) if tile_shape(v) else self.get(v) for v in op.operands]
         return self.clone(op, operands, [layout]).results[0]

@@ -138,8 +138,9 @@ def _insert_slice(a: Assigner, op: InsertSliceOp) -> None:
 def _extract_part(a: Assigner, op: TileOp) -> None:
     """Where it lies in the whole, if registers tell parts apart. A whole that is made at will is made so, and one of
     which several parts are taken is brought there once: its threads do not exchange it again for each."""
-    whole, *indices = op.operands
-    source, size, layout = a.get(whole), tile_shape(op.results[0]), None
+    assert isinstance(op, ExtractSliceOp | ExtractOp)
+    whole, size, layout = op.source, tile_shape(op.result), None
+    source = a.get(whole)
     if size and takes_known_part(op):
         held = layout_of(source)
         bits = parts.part_bits(held, size)
@@ -149,7 +150,7 @@ def _extract_part(a: Assigner, op: TileOp) -> None:
                 source, held = a.get(whole, near), near
         if parts.are_told_apart(held, bits):
             layout = parts.part_layout(held, size)
-    a.bind_results(op, a.clone(op, [source, *(a.get(v) for v in indices)], [layout]))
+    a.bind_results(op, a.clone(op, [source if v is whole else a.get(v) for v in op.operands], [layout]))
 
 
 @RULES.on(CatOp)
@@ -167,9 +168,9 @@ def _cat(a: Assigner, op: CatOp) -> None:
     a.bind_results(op, a.clone(op, [a.get(op.lhs, layout), a.get(op.rhs, layout)], [joined]))
 
 
-def _is_one_of_several(op: Operation) -> bool:
+def _is_one_of_several(op: ExtractSliceOp | ExtractOp) -> bool:
     """Whether other ops of its block take parts of the same shape out of the same tile."""
-    takers = [use.operation for use in op.operands[0].uses]
+    takers = [use.operation for use in op.source.uses]
     alike = [
         o for o in takers if isinstance(o, type(op)) and o.parent is op.parent and o.result_types == op.result_types
     ]

@@ -88,12 +88,14 @@ nv_tileaa.func @edge(%j: i32, %end: tile<16x32xi32, #scores>, %last: i32) {
 // Elements that a mask chooses between: a thread counts how many of the places it compares with its number reaches. Rows
 // that are 8 apart, and columns that are 8 apart, are one step; a step has two places. Less than is the other of the two.
 // CHECK-LABEL: nv_tileaa.func @chosen
-// CHECK:       %[[STEP:.*]] = arith.constant 3 : i32
-// CHECK:       %[[A:.*]] = arith.shrsi %{{.*}}, %[[STEP]] : i32
-// CHECK:       %[[B:.*]] = arith.shrsi %{{.*}}, %[[STEP]] : i32
-// CHECK:       %[[APART:.*]] = arith.subi %[[A]], %[[B]] : i32
-// CHECK:       arith.shli %[[APART]]
-// CHECK:       %[[REACHED:.*]] = arith.maxsi
+// CHECK:       %[[PLACES:.*]] = arith.constant 2 : i32
+// CHECK:       %[[A:.*]] = arith.shrsi %{{.*}}, %[[PLACES]] : i32
+// CHECK:       %[[SPLAT_A:.*]] = nv_tileaa.splat %[[A]]
+// CHECK:       %[[B:.*]] = arith.shrsi %{{.*}}, %[[PLACES]] : i32
+// CHECK:       %[[SPLAT_B:.*]] = nv_tileaa.splat %[[B]]
+// CHECK:       %[[ADDED:.*]] = arith.addi %{{.*}}, %[[SPLAT_A]]
+// CHECK:       %[[APART:.*]] = arith.subi %[[ADDED]], %[[SPLAT_B]]
+// CHECK:       %[[REACHED:.*]] = arith.maxsi %[[APART]],
 // CHECK:       %[[MASK:.*]] = arith.cmpi sgt, %[[REACHED]], %{{.*}} : tensor<16x64xi32
 // CHECK:       arith.select %[[MASK]], %arg3, %arg2 {ranks = array<i64: 2, 3, 0, 1, 4, 5, 2, 3, 6, 7, 4, 5, 8, 9, 6, 7, 10, 11, 8, 9, 12, 13, 10, 11, 14, 15, 12, 13, 16, 17, 14, 15>}
 nv_tileaa.func @chosen(%i: i32, %j: i32, %x: tile<16x64xf32, #scores>, %y: tile<16x64xf32, #scores>) {
