@@ -67,9 +67,16 @@ def test_tiles_without_steps(gpu_name):
 
 
 @pytest.mark.parametrize("gpu_name", TARGETS)
-def test_a_loop_over_tiles_that_carries_more_is_not_parted(gpu_name):
-    said = specialized(persistent("%r : tile<64x64xf32>"), gpu_name)[1]
-    assert said == "what is around its loop carries tiles, or gives some"
+def test_a_loop_over_tiles_may_carry_tiles(gpu_name):
+    """Which the consumers have: here the last product, for the next tile."""
+    text = persistent("%r : tile<64x64xf32>")
+    assert specialized(text, gpu_name)[1] is None
+    run(text, 136, 80, 80, 2, 1, gpu_name)
+
+
+def test_tiles_around_a_loop_that_take_too_many_registers():
+    said = specialized(persistent("%r : tile<128x256xf32>", m=128, n=256), "sm_90")[1]
+    assert said == "a thread has 232 registers, of which accumulators of 128x256 take 128 and tiles around its loop 128"
 
 
 # -- results in tensor memory -----------------------------------------------------------------------------------------

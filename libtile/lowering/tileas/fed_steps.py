@@ -46,6 +46,7 @@ from libtile.lowering.tileas import nests, persistent, staging
 from libtile.lowering.tileas.ahead import Ahead, computed_ahead, is_inside, values_ahead
 from libtile.lowering.tileas.cleanup import is_pure
 from libtile.lowering.tileas.cluster_pipelines import ALIGNMENT
+from libtile.lowering.tileas.consumers import tile_registers
 from libtile.lowering.tileas.counted_loops import known_trips
 from libtile.lowering.tileas.feeds import TRANSPOSERS, Feed, Feeds, copied_tiles, filled_in_order
 from libtile.lowering.tileas.inserter import Inserter
@@ -99,6 +100,8 @@ class FedSteps:
     def __init__(self, function: FuncOp, gpu: Target, loop: scf.ForOp):
         self.function, self.gpu, self.loop, self.body = function, gpu, loop, loop.body.block
         self.outer = nests.outermost(function, loop)
+        self.around = sum(map(tile_registers, nests.tiles_around(self.outer, loop)))
+        """Registers of a thread of the kernel's warps for tiles that are carried around the loop."""
         self.turns = known_trips(loop)
         # What one thread issues has nothing to overlap with in one turn, but is the wider instruction.
         if self.turns is not None and self.turns < (1 if gpu.has("tcgen05") else 2):

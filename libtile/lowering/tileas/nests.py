@@ -14,9 +14,8 @@ leaves them as they are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
-from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, Region, SSAValue
 from xdsl.traits import IsTerminator
 
@@ -26,6 +25,7 @@ from libtile.dialects.interfaces import FreshToken
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileaa.types import MemTokenType
 from libtile.ir.places import walk
+from libtile.ir.tile_types import is_tile
 from libtile.lowering.tileas.ahead import loads_a_number
 from libtile.lowering.tileas.cleanup import is_pure
 from libtile.lowering.tileas.inserter import Inserter
@@ -52,17 +52,21 @@ class Needed:
 
 
 def outermost(function: FuncOp, loop: scf.ForOp) -> Operation | None:
-    """The op of a function in which a loop is, by loops and branches that carry and give numbers and tokens; None for a
-    loop of the function itself. Unfit for one within another op."""
+    """The op of a function in which a loop is, by loops and branches; None for a loop of the function itself. Unfit for
+    one within another op."""
     found, op = None, loop.parent_op()
     while op is not function:
         if not isinstance(op, KINDS):
             raise Unfit("its loop is within another op")
-        given = [*op.results, *(a for region in op.regions for block in region.blocks for a in block.args)]
-        if any(isinstance(v.type, TensorType) and v.type.get_shape() for v in given):
-            raise Unfit("what is around its loop carries tiles, or gives some")
         found, op = op, op.parent_op()
     return found
+
+
+def tiles_around(outer: Operation | None, loop: Operation) -> list[SSAValue]:
+    """The tiles that are carried around a loop, from turn to turn of those around it: they are there in its steps."""
+    around = [] if outer is None else path(outer, loop)
+    given = [a for op in around for region in op.regions[:1] for block in region.blocks for a in block.args]
+    return [v for v in given if is_tile(v)]
 
 
 def path(outer: Operation, loop: Operation) -> list[Operation]:
@@ -88,6 +92,8 @@ def needed(outer: Operation, loop: scf.ForOp, users: Iterable[Operation], initia
         owner = value.owner
         if isinstance(value.type, MemTokenType) and not _is_new(owner):
             continue  # who needs an order does not repeat the access
+        if is_tile(value) and _is_handed_on(value, around, blocks):
+            raise Unfit("an address depends on a tile that is carried around its loop")
         if isinstance(owner, Block):
             if owner in blocks and value not in carried:
                 carried.add(value)
@@ -301,6 +307,11 @@ def _condition(op: scf.WhileOp) -> scf.ConditionOp:
     last = _last(op.before_region.block)
     assert isinstance(last, scf.ConditionOp)
     return last
+
+
+def _is_handed_on(value: SSAValue, around: Collection[Operation], blocks: Collection[Block]) -> bool:
+    """Whether ops of a nest carry or give a value."""
+    return value.owner in (blocks if isinstance(value.owner, Block) else around)
 
 
 def _of(value: SSAValue, values: Values) -> SSAValue:

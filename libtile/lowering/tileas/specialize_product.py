@@ -80,7 +80,7 @@ class ProductLoop(FedSteps):
         check_warps(spec)
         self.scaled: ScaledOperands | None = None
         self.slices: RegisterSlices | None = None
-        self.pair = False
+        self.pair = self.budgets = False
         self.parts: promoted.Parts | None = None
         if isinstance(product, ScaledDotOp):
             self.atom = scaled_products.instruction(product, gpu)
@@ -97,7 +97,8 @@ class ProductLoop(FedSteps):
         kept = self.kept(self.atom.instruction.m)
         if self.atom.kind == TCGEN05:
             initial, result = loop.iter_args[self.carried], loop.results[self.carried]
-            tensor_products.check_sums([product], [initial], [result], gpu, spec)
+            loaded = tensor_products.check_sums([product], [initial], [result], gpu, spec, self.around)
+            self.budgets = tensor_products.needs_budgets(spec, gpu, loaded, self.around)
             self.results = tensor_products.results_at_a_time(
                 [shape_of(product.result.type)], spec, self._factor_columns
             )
@@ -126,17 +127,18 @@ class ProductLoop(FedSteps):
             advice = f": {CLUSTER} = {CTAS} halves them" if halves else ""
             raise Unfit(f"accumulators of {m}x{n} do not fit the registers of {self.warps} warps{advice}")
         most = consumer_registers(self.function.kernel_spec, self.gpu, BUDGETS.get(self.warps))
-        self.registers = OTHER_REGISTERS + accumulators
+        self.registers = OTHER_REGISTERS + accumulators + self.around
         self.slices = RegisterSlices.of(product, atom, self.warps, most - self.registers)
         if self.slices is not None:
             self.registers += self.slices.registers
         if self.registers > most:
-            raise Unfit(f"a thread has {most} registers, of which accumulators of {m}x{n} take {accumulators}")
+            more = f" and tiles around its loop {self.around}" if self.around else ""
+            raise Unfit(f"a thread has {most} registers, of which accumulators of {m}x{n} take {accumulators}{more}")
         self.parts = self._parts(accumulators, most) if is_promoted(product) else None
         if self.parts is not None and self.slices is not None:
             raise Unfit("#A is read to registers, and its products are promoted")
         if self.parts is not None:
-            self.registers = promoted.OTHER_REGISTERS + accumulators + accumulators // self.parts.count
+            self.registers = promoted.OTHER_REGISTERS + accumulators + accumulators // self.parts.count + self.around
             a, b, d = atom.types
             found = wgmma.find(self.gpu, a, b, d, *self.parts.shape((m, n)), atom.instruction.k)
             assert found is not None  # as fewer columns fit, too
@@ -158,7 +160,7 @@ class ProductLoop(FedSteps):
             raise Unfit(what + "and its accumulator is no f32")
         if depth > promoted.MOST_DEPTH:
             raise Unfit(what + f"for more than {promoted.MOST_DEPTH} of them")
-        free = registers - promoted.OTHER_REGISTERS - accumulators
+        free = registers - promoted.OTHER_REGISTERS - accumulators - self.around
         parts = promoted.parts_that_fit(accumulators, free, shape, self.warps)
         # Of a lone warpgroup ptxas issues the next part before it adds the one before, and spills.
         if parts is None or (parts.count > 1 and self.warps not in BUDGETS):
@@ -261,7 +263,7 @@ class ProductLoop(FedSteps):
         sums.consume(inner, count, before)
         if self.pair:
             at.add(ClusterBarrierOp.make())
-        made = tensor_products.agents(self.warps, consumer, producer, self._issuer(issuer))
+        made = tensor_products.agents(self.warps, consumer, producer, self._issuer(issuer), budgets=self.budgets)
         at.add(made)
         if self.pair:
             at.add(ClusterBarrierOp.make())

@@ -145,10 +145,14 @@ class Phases(LoopsInTurn[Phase]):
 
     def _check(self) -> None:
         self.results = tensor_products.results_at_a_time([p.shape(n) for p in self.phases for n in p.sums], self.spec)
+        self.budgets = False
         for phase in self.phases:
             firsts = [phase.product_of(number).op for number in phase.sums]
             initial, wholes = ([v[n] for n in phase.sums] for v in (phase.loop.iter_args, phase.loop.results))
-            tensor_products.check_sums(firsts, initial, wholes, self.gpu, self.spec)
+            loaded = tensor_products.check_sums(firsts, initial, wholes, self.gpu, self.spec, phase.around)
+            self.budgets |= tensor_products.needs_budgets(self.spec, self.gpu, loaded, phase.around)
+        if any(phase.made or not phase.operands for phase in self.phases):
+            self.budgets = False
 
     # -- the new code -----------------------------------------------------------------------------------------------
 
@@ -158,12 +162,15 @@ class Phases(LoopsInTurn[Phase]):
             agents.append((self._copying(start), AGENT_WARPS, 1))
         bounds = [] if outer is None else [nests.needed(outer, p.loop, (), ()) for p in self.phases]
         self._agent(issuer, [*self._filled(), *self._consumed()], bounds, partial(self._multiply, counts))
-        agents.append((issuer, AGENT_WARPS, 1))
+        agents.append((issuer, tensor_products.BUDGETS[0][-1] if self.budgets else AGENT_WARPS, 1))
         if any(phase.made for phase in self.phases):
             makers = Inserter(Block(), None, start.location)
             self._agent(makers, self._filled(), [p.given_tiles for p in self.phases], self._make)
             agents.append((makers, MAKERS, 0))
         return agents
+
+    def _registers(self) -> Sequence[int]:
+        return tensor_products.BUDGETS[1] if self.budgets else ()
 
     def _end(self, at: Inserter) -> None:
         for phase in self.phases:

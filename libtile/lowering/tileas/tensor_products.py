@@ -53,7 +53,7 @@ from libtile.dialects.nv_tileas.types import (
 )
 from libtile.ir.tile_form import erase, shape_of
 from libtile.layouts.parts import part_layout
-from libtile.lowering.tileas.consumers import MAX_ACCUMULATORS, OTHER_REGISTERS, check_lies, sizes
+from libtile.lowering.tileas.consumers import MAX_ACCUMULATORS, OTHER_REGISTERS, check_lies, consumer_registers, sizes
 from libtile.lowering.tileas.feeds import within_round
 from libtile.lowering.tileas.inserter import Inserter, array_of
 from libtile.lowering.tileas.schedule import is_zero
@@ -80,6 +80,13 @@ multiprocessor's all have 168."""
 def has_budgets(spec: KernelSpecAttr) -> bool:
     """Whether a kernel's warps take registers from the agents that copy and issue products."""
     return spec.num_warps == BUDGETS[0][0] and (spec.occupancy or 1) == 1
+
+
+def needs_budgets(spec: KernelSpecAttr, gpu: Target, loaded: int, around: int) -> bool:
+    """Whether a kernel's warps are to take registers from other agents for results of so many registers, beside tiles
+    that are carried `around` the loop."""
+    share = consumer_registers(spec, gpu, None)
+    return around > 0 and has_budgets(spec) and loaded + around + OTHER_REGISTERS > share
 
 
 def agents(warps: int, consumer: Block, producer: Block, issuer: Block, *, budgets: bool = False) -> AgentSwitchOp:
@@ -135,27 +142,33 @@ def check_sums(
     results: Sequence[SSAValue],
     gpu: Target,
     spec: KernelSpecAttr,
-) -> None:
+    around: int = 0,
+) -> int:
     """Unfit for sums of products that do not start with zeros, do not lie as warps load them, or whose `results` behind
-    the loop take too many registers, where they are not taken part by part."""
+    the loop take too many registers, where they are not taken part by part, beside so many for tiles `around` the loop;
+    the registers of a thread that results take."""
     if not all(map(is_zero, initial)):
         raise Unfit("its accumulator does not start with zeros")
-    _check_loaded(results, gpu, spec)
+    loaded = _check_loaded(results, gpu, spec, around)
     for product in products:
         check_lies(product, tcgen05.register_layout, spec.num_warps, "as warps load it from tensor memory")
+    return loaded
 
 
-def _check_loaded(results: Sequence[SSAValue], gpu: Target, spec: KernelSpecAttr) -> None:
+def _check_loaded(results: Sequence[SSAValue], gpu: Target, spec: KernelSpecAttr, around: int) -> int:
     """Unfit for results behind a loop that take too many registers together, those that are taken as a whole or a part
-    of each."""
+    of each; otherwise how many."""
     parts = [parts_taken(result) for result in results]
     shapes = [shape_of((taken[0].result if taken else result).type) for taken, result in zip(parts, results)]
     loaded = sum(m * n for m, n in shapes) // (spec.num_warps * gpu.warp_size)
     threads = (spec.num_warps + 2 * AGENT_WARPS) * gpu.warp_size
     each = min(gpu.registers_per_sm // (spec.occupancy or 1) // threads, gpu.registers_per_thread)
-    if loaded > MAX_ACCUMULATORS or loaded + OTHER_REGISTERS > each:
+    if needs_budgets(spec, gpu, loaded, around):
+        each = BUDGETS[1][0]
+    if loaded > MAX_ACCUMULATORS or loaded + OTHER_REGISTERS + around > each:
         named = " and ".join(f"{m}x{n}" for m, n in shapes)
         raise Unfit(f"results of {named} do not fit the registers of {spec.num_warps} warps")
+    return loaded
 
 
 @dataclass(frozen=True)

@@ -64,12 +64,13 @@ MOST_AHEAD = 4
 """Registers of a thread for what is loaded ahead for each of them."""
 
 
-def warps_of_results(shapes: Sequence[Sequence[int]], spec: KernelSpecAttr, gpu: Target) -> int | None:
+def warps_of_results(shapes: Sequence[Sequence[int]], spec: KernelSpecAttr, gpu: Target, around: int = 0) -> int | None:
     """How many warps a kernel needs in whose loop so many results (rows, columns) are in registers, beside a sum for
-    each: those that it has, if these suffice, or two groups; None where these do not either."""
+    each and so many registers for tiles `around` the loop: those that it has, if these suffice, or two groups; None
+    where these do not either."""
     for warps in dict.fromkeys((spec.num_warps, 2 * tcgen05.GROUP_WARPS)):
         held = 2 * sum(m * n for m, n in shapes) // (warps * gpu.warp_size)
-        if all(tcgen05.are_loaded_by(s, warps) for s in shapes) and held + OTHER_REGISTERS <= _registers(
+        if all(tcgen05.are_loaded_by(s, warps) for s in shapes) and held + OTHER_REGISTERS + around <= _registers(
             warps, spec, gpu
         ):
             return warps
@@ -92,7 +93,7 @@ class TensorSteps(FedProducts):
         self.spec = spec
         check_warps(spec)
         shapes = [shape_of(product.result.type) for product in products]
-        if warps_of_results(shapes, spec, gpu) != spec.num_warps:
+        if warps_of_results(shapes, spec, gpu, self.around) != spec.num_warps:
             named = " and ".join("x".join(map(str, shape)) for shape in shapes)
             raise Unfit(f"results of {named} and their sums do not fit the registers of {spec.num_warps} warps")
         for product in products:

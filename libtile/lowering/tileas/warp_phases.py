@@ -84,7 +84,7 @@ class WarpPhases(LoopsInTurn[WarpPhase]):
 
     def _check(self) -> None:
         limit = consumer_registers(self.spec, self.gpu, BUDGETS.get(self.spec.num_warps))
-        taken = OTHER_REGISTERS + max(phase.registers for phase in self.phases)
+        taken = OTHER_REGISTERS + max(phase.registers + phase.around for phase in self.phases)
         if taken > limit:
             raise Unfit(f"a thread has {limit} registers, and the sums of loops take {taken}")
 

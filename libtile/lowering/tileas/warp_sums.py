@@ -43,6 +43,7 @@ class WarpSums(FedProducts):
         super().__init__(function, gpu, products)
         check_sums(self, self.warps)
         self.registers = OTHER_REGISTERS + sum(sum_registers(self, n, self.warps) for n in self.sums)
+        self.registers += self.around
         limit = consumer_registers(spec, gpu, BUDGETS.get(self.warps))
         if self.registers > limit:
             raise Unfit(f"a thread has {limit} registers, and the loop's sums take {self.registers}")

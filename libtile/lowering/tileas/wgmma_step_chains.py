@@ -70,7 +70,7 @@ class WgmmaStepChain(StepChain):
     def _check_registers(self) -> None:
         """Unfit where sums that are under way together take more registers than a consumer's thread has."""
         threads = self.spec.num_warps * self.gpu.warp_size
-        found = LEAST_REGISTERS
+        found = LEAST_REGISTERS + self.around
         firsts = [p for p in self.products if not isinstance(p.op.c.owner, DotOp)]
         for product in firsts:
             m, n = shape_of(product.op.result.type)
