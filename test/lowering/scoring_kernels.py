@@ -44,6 +44,41 @@ def cross_entropy(x, w, target, e, f, tm: Constant, tn: Constant, tk: Constant):
 
 
 @ct.kernel
+def nearest(x, w, target, e, f, tm: Constant, tn: Constant, tk: Constant):
+    """The squared distance of each row of x to the nearest row of w, and which one that is. Rows are as long as tiles;
+    warps read those of w from where products do."""
+    i = ct.bid(0)
+    a = ct.load(x, (i, 0), (tm, tk), padding_mode=ZERO)
+    least, which = ct.full((tm,), math.inf, ct.float32), ct.zeros((tm,), ct.int32)
+    for j in range(ct.num_tiles(w, 0, (tn, tk))):
+        b = ct.load(w, (j, 0), (tn, tk), padding_mode=ZERO)
+        wide = b.astype(ct.float32)
+        far = ct.sum(wide * wide, axis=1)[None, :] - 2.0 * ct.mma(a, b.transpose(), ct.zeros((tm, tn), ct.float32))
+        far = ct.where((j * tn + ct.arange(tn, dtype=ct.int32))[None, :] < w.shape[0], far, math.inf)
+        here = ct.min(far, axis=1)
+        which = ct.where(here < least, ct.argmin(far, axis=1) + j * tn, which)
+        least = ct.minimum(here, least)
+    own = a.astype(ct.float32)
+    ct.store(e, (i,), least + ct.sum(own * own, axis=1))
+    ct.store(f, (i,), which.astype(ct.float32))
+
+
+@ct.kernel
+def normed(x, w, target, e, f, tm: Constant, tn: Constant, tk: Constant):
+    """The largest of each row of x @ w^T, of as many rows of w as a tile has, and the sum of squares of each row of x,
+    of which products and warps read the same tiles."""
+    i = ct.bid(0)
+    score, total = ct.zeros((tm, tn), ct.float32), ct.zeros((tm,), ct.float32)
+    for k in range(ct.num_tiles(x, 1, (tm, tk))):
+        a = ct.load(x, (i, k), (tm, tk), padding_mode=ZERO)
+        score = ct.mma(a, ct.load(w, (0, k), (tn, tk), padding_mode=ZERO).transpose(), score)
+        wide = a.astype(ct.float32)
+        total += ct.sum(wide * wide, axis=1)
+    ct.store(e, (i,), ct.max(score, axis=1))
+    ct.store(f, (i,), total)
+
+
+@ct.kernel
 def led(x, w, target, e, f, tm: Constant, tn: Constant, tk: Constant):
     """Rows of tiles of w, of which each says by its first score which one is next."""
     i, here, most = ct.bid(0), ct.zeros((1,), ct.int32), ct.zeros((tm,), ct.float32)
@@ -64,8 +99,21 @@ def _cross_entropy(x: np.ndarray, w: np.ndarray, target: np.ndarray) -> tuple[np
     return most + np.log(np.exp(score - most[:, None]).sum(1)), score[np.arange(len(x)), target]
 
 
-KERNELS: dict[str, Any] = {"cross_entropy": cross_entropy, "led": led}
-WANTED: dict[str, Callable[..., tuple[np.ndarray, np.ndarray]]] = {"cross_entropy": _cross_entropy}
+def _nearest(x: np.ndarray, w: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    far = ((x[:, None] - w[None]) ** 2).sum(2)
+    return far.min(1), far.argmin(1)
+
+
+def _normed(x: np.ndarray, w: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    return (x @ w.T).max(1), (x * x).sum(1)
+
+
+KERNELS: dict[str, Any] = {"cross_entropy": cross_entropy, "nearest": nearest, "normed": normed, "led": led}
+WANTED: dict[str, Callable[..., tuple[np.ndarray, np.ndarray]]] = {
+    "cross_entropy": _cross_entropy,
+    "nearest": _nearest,
+    "normed": _normed,
+}
 """By name: the function, and what it gives of rows, others, and a number for each row."""
 
 

@@ -7,12 +7,23 @@ from scoring_kernels import bytecode, run
 import libtile
 
 TARGETS = ("sm_90", "sm_100", "sm_120")
-CASES = [("cross_entropy", (64, 64, 64), (72, 136, 104))]
+CASES = [
+    ("cross_entropy", (64, 64, 64), (72, 136, 104)),
+    ("nearest", (64, 64, 64), (72, 200, 56)),
+    ("normed", (64, 64, 64), (72, 64, 136)),
+]
 
 
+@pytest.mark.parametrize("gpu_name", TARGETS[:2])
+@pytest.mark.parametrize(("name", "size"), [("cross_entropy", (8, 72, 72)), ("nearest", (8, 72, 56))])
+def test_they_give_what_numpy_gives(name, size, gpu_name):
+    run(name, (64, 64, 64), size, gpu_name, order=1)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("gpu_name", TARGETS)
 @pytest.mark.parametrize(("name", "tile", "size"), CASES)
-def test_they_have_agents_and_give_what_numpy_gives(name, tile, size, gpu_name):
+def test_they_have_agents(name, tile, size, gpu_name):
     code = libtile.compile(bytecode(name, tile, gpu_name), gpu_name=gpu_name, emit="tileas").tileas
     assert "not_specialized" not in code and "agent_switch" in code
     run(name, tile, size, gpu_name, order=1)
@@ -24,17 +35,30 @@ def test_they_have_agents_and_give_what_numpy_gives(name, tile, size, gpu_name):
 @pytest.mark.parametrize(("name", "tile", "size"), CASES)
 def test_they_do_in_every_schedule(name, tile, size, seed, gpu_name):
     rows, others, depth = size
-    run(name, tile, (rows, others + 16 * (seed % 5), depth + 8 * (seed % 3)), gpu_name, order=seed)
+    more = (16 * (seed % 5), 0) if name == "nearest" else (0, 8 * (seed % 3))
+    run(name, tile, (rows, others + more[0], depth + more[1]), gpu_name, order=seed)
 
 
-@pytest.mark.parametrize("gpu_name", TARGETS[:2])
-def test_one_tile_of_scores(gpu_name):
-    run("cross_entropy", (64, 64, 64), (8, 1, 64), gpu_name)
-
-
-@pytest.mark.parametrize("gpu_name", TARGETS[1:])
+@pytest.mark.parametrize("gpu_name", TARGETS[1:2])
 def test_an_address_that_depends_on_a_tile_carried_around_the_loop(gpu_name):
     """It is each thread's of the kernel's warps, and no other agent has it."""
     code = libtile.compile(bytecode("led", (64, 64, 64), gpu_name), gpu_name=gpu_name, emit="tileas").tileas
     assert 'not_specialized = "an address depends on a tile that is carried around its loop"' in code
     assert "agent_switch" not in code
+
+
+@pytest.mark.parametrize("gpu_name", TARGETS[:2])
+def test_warps_read_what_products_read_from_one_copy(gpu_name):
+    """The tile of each step comes once, by TMA; that of x, which is there before the loop, is brought once."""
+    code = libtile.compile(bytecode("nearest", (128, 128, 64), gpu_name), gpu_name=gpu_name, emit="tileas").tileas
+    assert code.count("nv_tileas.async.tiled_tma_load") == 1
+    assert code.count("nv_tileas.tiled_load") == 1
+    assert ("consumers=2" in code) is (gpu_name == "sm_100")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("gpu_name", TARGETS)
+@pytest.mark.parametrize("name", ["cross_entropy", "nearest", "normed"])
+def test_large_tiles(name, gpu_name):
+    """Two warpgroups; on sm_100 two results at a time."""
+    run(name, (128, 128, 64), (136, 128 if name == "normed" else 264, 64), gpu_name, order=2)

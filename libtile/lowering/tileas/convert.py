@@ -19,6 +19,7 @@ from libtile.ir.tile_form import shape_of
 from libtile.lowering.agents import has_agents
 from libtile.lowering.discardable import FEWER_BLOCKS
 from libtile.lowering.tileas.cleanup import clean_up
+from libtile.lowering.tileas.consumers import OTHER_REGISTERS
 from libtile.lowering.tileas.few_rows import with_few_columns
 from libtile.lowering.tileas.lone_products import lone_products, loop_around, start_with_zeros
 from libtile.lowering.tileas.narrow_tiles import with_narrow_tiles
@@ -191,8 +192,20 @@ def _ways(
     """Ways to choose layouts for agents, of which the first one is taken that fits."""
     if _feed_each_other(products, gpu):
         return [chosen, _step_by_step]
+    if chosen is _by_warpgroups and _is_crowded(products[0], gpu):
+        return [lambda function: _by_warpgroups(_by_two_groups(function)), chosen]
     side = read_to_registers(products[0], gpu) if chosen is _by_warpgroups else None
     return [chosen] if side is None else [partial(_by_registers, turns=side == "b"), chosen]
+
+
+def _is_crowded(product: DotOp | ScaledDotOp, gpu: Target) -> bool:
+    """Whether the loop of a lone product computes something of each, for which one warpgroup has no registers beside
+    it, and which two can halve."""
+    shape = shape_of(product.result.type)
+    if not is_zero(product.c) or len(shape) != 2 or shape[0] % (2 * wgmma.ROWS):
+        return False
+    held = 2 * prod(shape) // (wgmma.GROUP_WARPS * gpu.warp_size)
+    return held + OTHER_REGISTERS > gpu.registers_per_thread
 
 
 def _feed_each_other(products: Sequence[DotOp | ScaledDotOp], gpu: Target) -> bool:

@@ -22,9 +22,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
-from libtile.atoms.shared_accesses import accesses, reduced
 from libtile.dialects import scf
-from libtile.dialects.cuda_tile.types import NUMBER_NAMES
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileaa.tokens import CreateMemTokenOp
 from libtile.dialects.nv_tileaa.types import MemTokenType
@@ -51,7 +49,7 @@ from libtile.dialects.nv_tileas.types import (
     ProducerTokenType,
 )
 from libtile.ir.tile_form import element_of, erase, shape_of
-from libtile.layouts import WARP, LinearLayout
+from libtile.layouts import LinearLayout
 from libtile.layouts.parts import part_layout
 from libtile.lowering.tileas import nests
 from libtile.lowering.tileas.ahead import is_inside, values_ahead
@@ -67,13 +65,13 @@ from libtile.lowering.tileas.schedule import (
     RENAMING,
     Load,
 )
+from libtile.lowering.tileas.step_reads import check_read
 from libtile.lowering.tileas.thread_tiles import ThreadTile, given_by, thread_tile
 from libtile.lowering.tileas.tma_operands import TmaOperand, check_token, tma_tile
 from libtile.lowering.tileas.tma_tiles import Parted, Unfit
 from libtile.lowering.to_tileas.demands import source_layout
 from libtile.lowering.to_tileas.elementwise import is_elementwise
 from libtile.lowering.to_tileas.types import layout_of
-from libtile.numerics.elements import STORAGE_BYTES
 from libtile.support.records import dataclass, replace
 from libtile.targets import Target
 
@@ -201,16 +199,8 @@ class FedLoop:
         if slices is not None:
             element = element_of(slices.operand(load.value).type)  # which TMA rounds f32 to, if it is tf32
             tile = replace(tile, type=BufferType(tile.type.shape, element, tile.type.space, tile.type.layout))
-        assert tile.type.layout is not None
-        size = STORAGE_BYTES[NUMBER_NAMES[tile.type.element_type]]
         for layout in _wanted(load.value):
-            warp_bits = len(layout.basis(WARP))
-            read = part_layout(layout, tile.type.shape)
-            found = accesses(
-                reduced(read, warp_bits), tile.type.layout.layout, size, self.gpu.has("ldmatrix"), storing=False
-            )
-            if found.conflicts:
-                raise Unfit(what + "would be read with bank conflicts from shared memory as TMA writes it")
+            check_read(self.gpu, what, tile.type, part_layout(layout, tile.type.shape))
         return tile
 
     def _by_product(self, loads: Sequence[Load]) -> list[tuple[list[Load], Slices | None]]:

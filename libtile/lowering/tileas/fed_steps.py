@@ -115,9 +115,12 @@ class FedSteps:
 
     # -- what fits --------------------------------------------------------------------------------------------------
 
-    def _path(self, side: str, value: SSAValue, products: Collection[Operation] = ()) -> OperandPath:
-        """Where an operand comes from, in the loop; for several `products`, if there are any."""
-        path = operand_path(value, (self.body,), f"#{side.upper()} ", ", in the loop", products)
+    def _path(
+        self, side: str, value: SSAValue, products: Collection[Operation] = (), *, shared: bool = False
+    ) -> OperandPath:
+        """Where an operand comes from, in the loop; for several `products`, if there are any, and for others too where
+        it is `shared`."""
+        path = operand_path(value, (self.body,), f"#{side.upper()} ", ", in the loop", products, shared=shared)
         self.renamed |= set(path.ops)
         return path
 

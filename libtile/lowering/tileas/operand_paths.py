@@ -41,15 +41,17 @@ def operand_path(
     what: str,
     where: str = "",
     products: Collection[Operation] = (),
+    *,
+    shared: bool = False,
 ) -> OperandPath:
     """Where an operand, which `what` calls it in reasons, comes from; Unfit where that is no load by a view in one of
     the blocks (which is `where`), or a tile that something else uses as well: something but `products`, if there are
-    any that may share it."""
+    any that may share it, unless it may be `shared` with all."""
     value, path = operand, list[Operation]()
     steps: list[PermuteOp] = []
     rank = len([n for n in shape_of(value.type) if n != 1])
     while True:
-        if not (value.has_one_use() or (products and _is_read_by(value, products))):
+        if not (shared or value.has_one_use() or (products and is_read_by(value, products))):
             raise Unfit(what + "is used by more than the product")
         op = value.owner
         if not isinstance(op, Operation):
@@ -79,14 +81,14 @@ def _renames(op: Operation) -> bool:
     return isinstance(op, ConvertLayoutOp | ExpandDimsOp) or _drops_ones(op) or rounds_to_tf32(op)
 
 
-def _is_read_by(value: SSAValue, products: Collection[Operation]) -> bool:
+def is_read_by(value: SSAValue, products: Collection[Operation]) -> bool:
     """Whether products alone read a tile, and none adds to it, but for ops on its way to them."""
     for use in value.uses:
         op = use.operation
         if op in products:
             if use.index == ACCUMULATOR:
                 return False
-        elif not (isinstance(op, PermuteOp) or _renames(op)) or not _is_read_by(op.results[0], products):
+        elif not (isinstance(op, PermuteOp) or _renames(op)) or not is_read_by(op.results[0], products):
             return False
     return True
 

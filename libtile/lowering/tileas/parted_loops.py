@@ -31,7 +31,7 @@ from libtile.lowering.tileas.warp_sums import WarpSums
 from libtile.lowering.tileas.wgmma_step_chains import WgmmaStepChain
 from libtile.targets import Target
 
-Product = ProductLoop | Chain | Phases | TensorSteps
+Product = ProductLoop | Chain | StepChain | Phases | TensorSteps
 """How a loop with one product is parted."""
 
 
@@ -111,6 +111,10 @@ def _alone(function: FuncOp, gpu: Target, product: DotOp | ScaledDotOp, most: in
                 return form(function, gpu, [product], most)
             except Unfit as other:
                 last = other
+        try:
+            return (TensorStepChain if gpu.has("tcgen05") else WgmmaStepChain)(function, gpu, [product], most)
+        except Unfit:
+            pass  # the reasons of narrower forms say more
         raise (last if gpu.has("tcgen05") and is_zero(product.c) else reason) from None
 
 

@@ -18,6 +18,7 @@ from xdsl.ir import Operation, SSAValue
 from libtile.dialects import scf
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileas.attributes import MmaAtomAttr
+from libtile.dialects.nv_tileas.memory import TiledLoadOp
 from libtile.dialects.nv_tileas.pipeline import ConsumerWaitOp
 from libtile.dialects.nv_tileas.products import DotOp
 from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp, CopyOp
@@ -27,13 +28,15 @@ from libtile.ir.places import walk
 from libtile.lowering.tileas import staging
 from libtile.lowering.tileas.ahead import is_inside
 from libtile.lowering.tileas.cluster_pipelines import ALIGNMENT
-from libtile.lowering.tileas.consumers import check_warps
+from libtile.lowering.tileas.consumers import check_warps, tile_registers
 from libtile.lowering.tileas.fed_steps import FedSteps, NotSpecialized, operand_buffer
 from libtile.lowering.tileas.feeds import Feed
 from libtile.lowering.tileas.inserter import Inserter
+from libtile.lowering.tileas.operand_paths import is_read_by
 from libtile.lowering.tileas.remade import without_conversions
 from libtile.lowering.tileas.schedule import stages_wanted
 from libtile.lowering.tileas.shared_memory import block_bytes, rings_bytes
+from libtile.lowering.tileas.step_reads import StepRead
 from libtile.lowering.tileas.tma_operands import TmaOperand, Unfit, check_token, tma_operand
 from libtile.support.records import dataclass
 from libtile.targets import Target
@@ -62,7 +65,10 @@ class StepProduct:
 
 
 class StepChain(FedSteps):
-    """One kernel, and its loop with several products. Unfit where it stays as it is."""
+    """One kernel, and its loop with products, or one of which it computes something. Unfit where it stays as it is."""
+
+    issues_apart = False
+    """Whether products are issued by another agent than the warps that read tiles from stages as well."""
 
     def __init__(self, function: FuncOp, gpu: Target, products: Sequence[DotOp], most: int):
         spec, loop = function.kernel_spec, products[0].parent_op()
@@ -73,6 +79,7 @@ class StepChain(FedSteps):
         super().__init__(function, gpu, loop)
         check_warps(spec)
         self.tiles_by_key: dict[object, TmaOperand] = {}
+        self.reads_by_key: dict[object, StepRead] = {}
         self.bridges: dict[object, Bridge] = {}
         found: list[tuple[DotOp, MmaAtomAttr, object, object]] = []
         for product in products:
@@ -88,7 +95,9 @@ class StepChain(FedSteps):
         for operand in self.operands:
             check_token(operand.load)
         keys = [*self.tiles_by_key, *self.bridges]
-        self.copied = [Feed((tile.type,), {n: 0}, tile.ctas) for n, tile in enumerate(self.operands)]
+        self.reads = {read.load: (keys.index(key), read) for key, read in self.reads_by_key.items()}
+        """The loads whose tiles the kernel's warps read from stages, too: the numbers of the operands, and how."""
+        self.copied = [self._ring([n]) for n in range(len(self.operands))]
         """The rings of tiles that TMA copies."""
         self.products = [
             StepProduct(op, atom, None if a is None else keys.index(a), keys.index(b)) for op, atom, a, b in found
@@ -108,7 +117,8 @@ class StepChain(FedSteps):
         """Whether a left operand is in registers as the instruction reads it."""
 
     def _sides(self, product: DotOp, atom: MmaAtomAttr, products: Sequence[DotOp]) -> tuple[object, object]:
-        """Where the operands of a product are; None for a left one in registers."""
+        """Where the operands of a product are; None for a left one in registers. What warps would bring of a lone
+        product in each step is nothing that others give: it comes earlier by copies some steps ahead."""
         found: list[object] = []
         for side, value in (("a", product.a), ("b", product.b)):
             try:
@@ -116,23 +126,30 @@ class StepChain(FedSteps):
                 continue
             except Unfit:
                 given = without_conversions(value)
-            inside = is_inside(given, self.body)
+                inside = is_inside(given, self.body)
+                if inside and len(products) == 1:
+                    raise
             in_registers = side == "a" and inside and self._lies_in_registers(product, atom)
             found.append(None if in_registers else self._bridged(atom, side, given, once=not inside))
         return found[0], found[1]
 
     def _copied(self, atom: MmaAtomAttr, side: str, value: SSAValue, products: Collection[Operation]) -> object:
-        others = set(self.renamed)
-        path = self._path(side, value, products)
+        others, read = set(self.renamed), None
+        path = self._path(side, value, products, shared=True)
         try:
             operand = tma_operand(
                 self.function, self.gpu, atom.instruction, side, path.load, path.order, element=path.element
             )
+            known = any(found.load is path.load for found in self.reads_by_key.values())
+            if not known and not is_read_by(path.load.value, products):
+                read = StepRead.of(self.gpu, f"#{side.upper()} ", operand, path.order)
         except Unfit:
             self.renamed = others  # consumers load it themselves
             raise
         key = path.load, path.order, path.element
         self.tiles_by_key.setdefault(key, operand)
+        if read is not None:
+            self.reads_by_key[key] = read
         return key
 
     def _bridged(self, atom: MmaAtomAttr, side: str, value: SSAValue, *, once: bool) -> object:
@@ -143,8 +160,18 @@ class StepChain(FedSteps):
         return key
 
     def _gone(self) -> set[Operation]:
-        """The ops that copies take over: loads, and what renames them for products alone."""
-        return {op for op in self.renamed if op.parent is self.body}
+        """The ops that copies take over: loads that no warps read from stages, and what renames them for products
+        alone."""
+        renamed, products = {op for op in self.renamed if op.parent is self.body}, {p.op for p in self.products}
+        for load in self.reads:
+            renamed.remove(load)
+        return {op for op in renamed if isinstance(op, TiledLoadOp) or is_read_by(op.results[0], products)}
+
+    @property
+    def _carried(self) -> int:
+        """Registers of a thread for tiles that the loop carries, or what is around it, but for sums of products."""
+        sums = {p.op.c for p in self.products}
+        return self.around + sum(tile_registers(v) for v in self.body.args if v not in sums)
 
     @abstractmethod
     def _check_registers(self) -> None:
@@ -183,13 +210,18 @@ class StepChain(FedSteps):
         """Rings, each for all tiles of a type that one product reads: they take turns there in the products' order."""
         found: dict[object, tuple[TmaOperand, list[int]]] = {}
         for n, tile in enumerate(self.operands):
-            lone = sum((n == p.a) + (n == p.b) for p in self.products) == 1
+            lone = self.readers(n) == 1
             found.setdefault((tile.type, tile.ctas) if lone else n, (tile, []))[1].append(n)
-        made = []
-        for tile, numbers in found.values():
-            turns: list[dict[int, int]] = [{n: 0} for n in numbers]
-            made.append(Feed((tile.type,), turns[0], tile.ctas, more=tuple(turns[1:])))
-        return made
+        return [self._ring(numbers) for _, numbers in found.values()]
+
+    def _ring(self, numbers: Sequence[int]) -> Feed:
+        """The ring of tiles that are alike, which take turns there; of a lone one that another agent reads, too."""
+        first, *more = numbers
+        apart = int(self.issues_apart and any(first == n for n, _ in self.reads.values()))
+        tile = self.operands[first]
+        return Feed(
+            (tile.type,), {first: 0}, tile.ctas, consumers=1 + apart, consumer=apart, more=tuple({n: 0} for n in more)
+        )
 
     # -- the new code -----------------------------------------------------------------------------------------------
 
@@ -209,6 +241,11 @@ class StepChain(FedSteps):
         if number >= len(self.operands):
             return []
         return [n for turn in self.feed_of(number).turns for n in turn if n < number]
+
+    def readers(self, number: int) -> int:
+        """How many times a stage is read in a step: by products, and by warps."""
+        by_warps = any(number == n for n, _ in self.reads.values())
+        return sum((number == p.a) + (number == p.b) for p in self.products) + by_warps
 
     @property
     def bridged(self) -> range:

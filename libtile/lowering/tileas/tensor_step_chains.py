@@ -31,6 +31,7 @@ from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileaa.tokens import CreateMemTokenOp
 from libtile.dialects.nv_tileaa.types import MemTokenType
 from libtile.dialects.nv_tileas.attributes import MmaAtomAttr
+from libtile.dialects.nv_tileas.memory import TiledLoadOp
 from libtile.dialects.nv_tileas.pipeline import (
     ConsumerReadOp,
     ConsumerReleaseOp,
@@ -94,10 +95,12 @@ class Sum:
 
 @dataclass(frozen=True, eq=False)
 class _Event:
-    """What is done next in a step: an op by the warps, a bridge (by its number) that they fill, a sum that they take,
-    or for which they store what products add to, or a product that is issued."""
+    """What is done next in a step: an op by the warps, a tile that they read from its stage as well, a bridge (by its
+    number) that they fill, a sum that they take, or for which they store what products add to, or a product that is
+    issued."""
 
     compute: Operation | None = None
+    read: TiledLoadOp | None = None
     fill: int | None = None
     take: Sum | None = None
     give: Sum | None = None
@@ -105,7 +108,9 @@ class _Event:
 
 
 class TensorStepChain(StepChain):
-    """One kernel, and its loop with several products. Unfit where it stays as it is."""
+    """One kernel, and its loop with products, or one of which it computes something. Unfit where it stays as it is."""
+
+    issues_apart = True
 
     def __init__(self, function: FuncOp, gpu: Target, products: Sequence[DotOp], most: int):
         super().__init__(function, gpu, products, most)
@@ -116,7 +121,12 @@ class TensorStepChain(StepChain):
             self._add(product)
         for sum_ in self.sums:
             self._check_sum(sum_)
-        tensor_products.results_at_a_time([shape_of(s.last.result.type) for s in self.sums], self.spec)
+        if len(self.products) == 1 and self.sums[0].carried is not None and not self.reads:
+            # A sum that the warps take each time for nothing: products would wait for them.
+            raise Unfit("the loop computes nothing of its product, nor of what that reads")
+        count = tensor_products.results_at_a_time([shape_of(s.last.result.type) for s in self.sums], self.spec)
+        self.at_a_time = 1 if len(self.products) > 1 or self.sums[0].is_given_back else count
+        """Results of a lone product, of which the next one is computed while warps work on one."""
         self.order = list(self._order())
 
     # -- what fits --------------------------------------------------------------------------------------------------
@@ -129,7 +139,15 @@ class TensorStepChain(StepChain):
         return False
 
     def _check_registers(self) -> None:
-        """Sums lie in tensor memory."""
+        """Sums lie in tensor memory. Unfit where that of a lone product, which is loaded in each step, has no registers
+        beside what the loop carries."""
+        shape = shape_of(self.products[0].op.result.type)
+        loaded = prod(shape) // (self.spec.num_warps * self.gpu.warp_size)
+        budgets = tensor_products.has_budgets(self.spec)
+        limit = tensor_products.BUDGETS[1][0] if budgets else consumer_registers(self.spec, self.gpu, None)
+        if len(self.products) == 1 and loaded + self._carried + OTHER_REGISTERS > limit:
+            named = "x".join(map(str, shape))
+            raise Unfit(f"results of {named} and what the loop carries do not fit the registers of a thread")
 
     def _add(self, product: StepProduct) -> None:
         """Have a product add to its sum."""
@@ -187,7 +205,7 @@ class TensorStepChain(StepChain):
         while todo:
             acts = False
             before = len(found)
-            for op in [op for op in todo if op not in by_op]:
+            for op in [op for op in todo if op not in by_op and op not in self.reads]:
                 pure = is_pure(op)
                 if (pure or not acts) and all(map(is_there, uses_of(op))):
                     found.append(_Event(compute=op))
@@ -208,6 +226,10 @@ class TensorStepChain(StepChain):
                 issued.append(ready)
                 todo.remove(ready.op)
             if len(found) > before:
+                continue
+            if (load := next((load for load in self.reads if load in todo), None)) is not None:
+                found.append(_Event(read=load))
+                todo.remove(load)
                 continue
             whole = [s for s in self.sums if s.carried is None and s.last.result not in there]
             taken = next((s for s in whole if all(p in issued for p in s.products)), None)
@@ -230,7 +252,7 @@ class TensorStepChain(StepChain):
         for sum_ in self.sums:
             tile = sum_.last.result.type
             assert isinstance(tile, TensorType)
-            sum_.results = Results.make(at, tile, 1)
+            sum_.results = Results.make(at, tile, self.at_a_time)
         count = trips(at, loop)
         consumer, producer, issuer = (Inserter(Block(), None, loop.location) for _ in range(3))
         self.produce(producer, self.copied, descriptors)
@@ -252,6 +274,8 @@ class TensorStepChain(StepChain):
             return prod(shape_of(sum_.last.result.type)) // (self.spec.num_warps * self.gpu.warp_size)
 
         kept = sum(each(s) for s in self.sums if s.given is not None)
+        if len(self.products) == 1:
+            kept = self._carried
         taken = max((each(s) for s in self.sums if s.given is None), default=0)
         share = consumer_registers(self.spec, self.gpu, None)
         return tensor_products.has_budgets(self.spec) and kept + taken + OTHER_REGISTERS > share
@@ -361,7 +385,8 @@ class TensorStepChain(StepChain):
         for n in self.once:
             self.bring(at, n, self.feed_of(n).start(at), {})
         bridges = [n for n in self.bridged if n not in self.once]
-        starts = [self.feed_of(n).start(at) for n in bridges]
+        rings = {load: self.feed_of(n) for load, (n, _) in self.reads.items()}
+        starts = [self.feed_of(n).start(at) for n in bridges] + [ring.start(at) for ring in rings.values()]
         kept_tokens: list[SSAValue] = []
         for sum_ in self.sums:
             place: SSAValue = sum_.place.start(at)
@@ -378,7 +403,8 @@ class TensorStepChain(StepChain):
         values |= {self.body.args[1 + n]: a for n, a in zip(others, body.args[1:])}
         places = body.args[1 + len(others) : 1 + len(others) + len(starts)]
         tokens: dict[Sum, SSAValue] = dict(zip(self._given, body.args[1 + len(others) + len(starts) :]))
-        of_bridges, of_sums = dict(zip(bridges, places)), dict(zip(self.sums, places[len(bridges) :]))
+        of_bridges, of_reads = dict(zip(bridges, places)), dict(zip(rings, places[len(bridges) :]))
+        of_sums = dict(zip(self.sums, places[len(bridges) + len(rings) :]))
         for operand in self.operands:
             if (token := operand.load.result_token) is not None:
                 # Copies have ended before their products do: what their tokens order is ordered.
@@ -386,6 +412,8 @@ class TensorStepChain(StepChain):
         for event in self.order:
             if event.compute is not None:
                 each.clone([event.compute], values)
+            elif event.read is not None:
+                values[event.read.value] = self._read(each, event.read, of_reads[event.read])
             elif event.fill is not None:
                 self.bring(each, event.fill, of_bridges[event.fill], values)
             elif event.give is not None:
@@ -405,13 +433,20 @@ class TensorStepChain(StepChain):
         at.add(made)
         for token in made.results[len(others) + len(starts) :]:
             at.add(ConsumerReleaseOp.make(token))
-        ends = made.results[len(others) + len(bridges) :]
+        ends = made.results[len(others) + len(bridges) + len(rings) :]
         for sum_, end in zip(self.sums, ends):
             if sum_.carried is not None:
                 n = sum_.carried
                 sum_.place.read(at, count, loop.iter_args[n], loop.results[n], end)
         persistent.hand_on(loop, dict(zip(others, made.results)))
         persistent.move_behind(loop, at.block)
+
+    def _read(self, at: Inserter, load: TiledLoadOp, place: SSAValue) -> SSAValue:
+        """A tile that the warps read from its stage, which they release."""
+        number, read = self.reads[load]
+        token, (tile,) = self.feed_of(number).read(at, place, lambda inside, stage: [read.read(inside, stage[0])])
+        at.add(ConsumerReleaseOp.make(token))
+        return tile
 
     @property
     def _given(self) -> list[Sum]:

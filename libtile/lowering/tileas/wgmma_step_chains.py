@@ -70,7 +70,7 @@ class WgmmaStepChain(StepChain):
     def _check_registers(self) -> None:
         """Unfit where sums that are under way together take more registers than a consumer's thread has."""
         threads = self.spec.num_warps * self.gpu.warp_size
-        found = LEAST_REGISTERS + self.around
+        found = LEAST_REGISTERS + self._carried
         firsts = [p for p in self.products if not isinstance(p.op.c.owner, DotOp)]
         for product in firsts:
             m, n = shape_of(product.op.result.type)
@@ -172,21 +172,18 @@ class _Step:
         """Of these and of all that were."""
         self.filled = set(held)
         """Bridges that consumers have filled."""
-        self.left = [self._reads(n) for n in range(chain.bridged.stop)]
-        """Products that have not ended and read an operand."""
+        self.left = [chain.readers(n) for n in range(chain.bridged.stop)]
+        """Products that have not ended and read an operand, and warps that have not read it."""
         for operand in chain.operands:
             if (token := operand.load.result_token) is not None:
                 # Copies have ended before their products do: what their tokens order is ordered.
                 values[token] = at.value(CreateMemTokenOp.make(results=[MemTokenType()]))
 
-    def _reads(self, number: int) -> int:
-        return sum((number == p.a) + (number == p.b) for p in self.chain.products)
-
     def run(self) -> None:
         """Make the step: products as soon as what they take is there, then what needs none that is under way."""
         while self.todo:
             # ptxas waits for all products where registers of a sum are read while one is under way.
-            if self._compute_ready() or self._fill_ready() or self._issue_ready():
+            if self._compute_ready() or self._fill_ready() or self._issue_ready() or self._read_ready():
                 continue
             if self.groups:
                 self._wait(self._needed(self.todo[0]))
@@ -209,7 +206,7 @@ class _Step:
         found = False
         acts = False
         for op in list(self.todo):
-            if op in self.products:
+            if op in self.products or op in self.chain.reads:
                 continue
             pure = is_pure(op)
             if (pure or not acts) and all(map(self._is_there, uses_of(op))):
@@ -219,6 +216,26 @@ class _Step:
             else:
                 acts = acts or not pure
         return found
+
+    def _read_ready(self) -> bool:
+        """Have the warps read a tile from its stage, when all products are issued that can be."""
+        for load, (number, read) in self.chain.reads.items():
+            if load not in self.todo:
+                continue
+            self._hold(number)
+            feed, token, place = self.chain.feed_of(number), self.tokens[number], self.places[number]
+            stage = Block(arg_types=feed.types)
+            inside = Inserter(stage, None, self.at.location)
+            tile = read.read(inside, stage.args[0])
+            inside.add(PipelineYieldOp.make([tile]))
+            held = ConsumerTokenType(feed.types)
+            done = self.at.add(ConsumerReadOp.make(token, place, results=[held, [tile.type]], regions=[Region(stage)]))
+            self.tokens[number], self.values[load.value] = done.results
+            self.left[number] -= 1
+            self.todo.remove(load)
+            self._release()
+            return True
+        return False
 
     def _can_issue(self, product: StepProduct, *, copying: bool) -> bool:
         """Whether what a product takes is there: sums may be under way, if nothing else is to use them. What is
@@ -347,6 +364,10 @@ class _Step:
             for number in (group.product.a, group.product.b):
                 if number is not None:
                     self.left[number] -= 1
+        self._release()
+
+    def _release(self) -> None:
+        """Release the stages that nothing reads any more."""
         for number, token in list(self.tokens.items()):
             if not self.left[number]:
                 self.at.add(ConsumerReleaseOp.make(token))
