@@ -64,6 +64,25 @@ def nearest(x, w, target, e, f, tm: Constant, tn: Constant, tk: Constant):
 
 
 @ct.kernel
+def nearest_of_all(x, w, target, e, f, tm: Constant, tn: Constant, tk: Constant):
+    """As `nearest`, for one tile of rows after the other by each tile block."""
+    for i in range(ct.bid(0), ct.num_tiles(x, 0, (tm, tk)), 2):
+        a = ct.load(x, (i, 0), (tm, tk), padding_mode=ZERO)
+        least, which = ct.full((tm,), math.inf, ct.float32), ct.zeros((tm,), ct.int32)
+        for j in range(ct.num_tiles(w, 0, (tn, tk))):
+            b = ct.load(w, (j, 0), (tn, tk), padding_mode=ZERO)
+            wide = b.astype(ct.float32)
+            far = ct.sum(wide * wide, axis=1)[None, :] - 2.0 * ct.mma(a, b.transpose(), ct.zeros((tm, tn), ct.float32))
+            far = ct.where((j * tn + ct.arange(tn, dtype=ct.int32))[None, :] < w.shape[0], far, math.inf)
+            here = ct.min(far, axis=1)
+            which = ct.where(here < least, ct.argmin(far, axis=1) + j * tn, which)
+            least = ct.minimum(here, least)
+        own = a.astype(ct.float32)
+        ct.store(e, (i,), least + ct.sum(own * own, axis=1))
+        ct.store(f, (i,), which.astype(ct.float32))
+
+
+@ct.kernel
 def normed(x, w, target, e, f, tm: Constant, tn: Constant, tk: Constant):
     """The largest of each row of x @ w^T, of as many rows of w as a tile has, and the sum of squares of each row of x,
     of which products and warps read the same tiles."""
@@ -108,10 +127,17 @@ def _normed(x: np.ndarray, w: np.ndarray, target: np.ndarray) -> tuple[np.ndarra
     return (x @ w.T).max(1), (x * x).sum(1)
 
 
-KERNELS: dict[str, Any] = {"cross_entropy": cross_entropy, "nearest": nearest, "normed": normed, "led": led}
+KERNELS: dict[str, Any] = {
+    "cross_entropy": cross_entropy,
+    "nearest": nearest,
+    "nearest_of_all": nearest_of_all,
+    "normed": normed,
+    "led": led,
+}
 WANTED: dict[str, Callable[..., tuple[np.ndarray, np.ndarray]]] = {
     "cross_entropy": _cross_entropy,
     "nearest": _nearest,
+    "nearest_of_all": _nearest,
     "normed": _normed,
 }
 """By name: the function, and what it gives of rows, others, and a number for each row."""
@@ -139,7 +165,7 @@ def run(name: str, tile: tuple[int, ...], size: tuple[int, int, int], gpu_name: 
         for v in (given, *given.shape, *(s // given.itemsize for s in given.strides))
     ]
     libtile.run(
-        bytecode(name, tile, gpu_name), name, grid=(-(-rows // tile[0]), 1, 1), args=args, backend="simulator",
+        bytecode(name, tile, gpu_name), name, grid=(min(-(-rows // tile[0]), 2), 1, 1), args=args, backend="simulator",
         gpu_name=gpu_name, check="full", block_order=order,
     )  # fmt: skip
     wanted = WANTED[name](x.astype(np.float64), w.astype(np.float64), target)

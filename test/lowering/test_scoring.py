@@ -10,12 +10,13 @@ TARGETS = ("sm_90", "sm_100", "sm_120")
 CASES = [
     ("cross_entropy", (64, 64, 64), (72, 136, 104)),
     ("nearest", (64, 64, 64), (72, 200, 56)),
+    ("nearest_of_all", (64, 64, 64), (264, 136, 56)),
     ("normed", (64, 64, 64), (72, 64, 136)),
 ]
 
 
 @pytest.mark.parametrize("gpu_name", TARGETS[:2])
-@pytest.mark.parametrize(("name", "size"), [("cross_entropy", (8, 72, 72)), ("nearest", (8, 72, 56))])
+@pytest.mark.parametrize(("name", "size"), [("cross_entropy", (8, 72, 72)), ("nearest_of_all", (136, 72, 56))])
 def test_they_give_what_numpy_gives(name, size, gpu_name):
     run(name, (64, 64, 64), size, gpu_name, order=1)
 
@@ -35,7 +36,7 @@ def test_they_have_agents(name, tile, size, gpu_name):
 @pytest.mark.parametrize(("name", "tile", "size"), CASES)
 def test_they_do_in_every_schedule(name, tile, size, seed, gpu_name):
     rows, others, depth = size
-    more = (16 * (seed % 5), 0) if name == "nearest" else (0, 8 * (seed % 3))
+    more = (16 * (seed % 5), 0) if name.startswith("nearest") else (0, 8 * (seed % 3))
     run(name, tile, (rows, others + more[0], depth + more[1]), gpu_name, order=seed)
 
 
@@ -58,7 +59,7 @@ def test_warps_read_what_products_read_from_one_copy(gpu_name):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("gpu_name", TARGETS)
-@pytest.mark.parametrize("name", ["cross_entropy", "nearest", "normed"])
+@pytest.mark.parametrize("name", ["cross_entropy", "nearest", "nearest_of_all", "normed"])
 def test_large_tiles(name, gpu_name):
     """Two warpgroups; on sm_100 two results at a time."""
     run(name, (128, 128, 64), (136, 128 if name == "normed" else 264, 64), gpu_name, order=2)

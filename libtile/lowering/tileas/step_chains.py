@@ -181,7 +181,10 @@ class StepChain(FedSteps):
         """As many stages for each ring as there is room for beside bridges and what is stored, first for those with the
         fewest. Where there is none for a stage of each, tiles that are alike share a ring."""
         gone = [op for op in walk(self.loop) if isinstance(op, ConvertLayoutOp) and _is_for_products(op)]
-        kept = min(staging.kept_beside(self.function, self.body, gone, self.products[0].atom.instruction.m))
+        rows = self.products[0].atom.instruction.m
+        kept = min(staging.kept_beside(self.function, self.body, gone, rows))
+        if self.outer is not None:  # rings stay beside what is behind the loop
+            kept = max(kept, min(self.kept(rows)))
         bridges = [bridge.feed.type for bridge in self.bridges.values()]
         free = block_bytes(self.gpu, self.spec) - kept
 

@@ -49,7 +49,7 @@ from libtile.dialects.nv_tileas.types import ConsumerTokenType, ProducerTokenTyp
 from libtile.ir.places import uses_of
 from libtile.ir.tile_form import shape_of
 from libtile.lowering.errors import unsupported
-from libtile.lowering.tileas import persistent, tensor_products
+from libtile.lowering.tileas import nests, tensor_products
 from libtile.lowering.tileas.cleanup import drop_unused, is_pure
 from libtile.lowering.tileas.cluster_pipelines import make_pipelines
 from libtile.lowering.tileas.consumers import OTHER_REGISTERS, check_lies, consumer_registers
@@ -114,8 +114,6 @@ class TensorStepChain(StepChain):
 
     def __init__(self, function: FuncOp, gpu: Target, products: Sequence[DotOp], most: int):
         super().__init__(function, gpu, products, most)
-        if self.outer is not None:
-            raise Unfit("its loop is within another op")
         self.sums: list[Sum] = []
         for product in self.products:
             self._add(product)
@@ -244,7 +242,8 @@ class TensorStepChain(StepChain):
 
     def make(self) -> None:
         loop, block = self.loop, self.function.body.block
-        at = Inserter(block, loop, loop.location)
+        start = loop if self.outer is None else self.outer
+        at = Inserter(block, start, loop.location)
         descriptors = [o.descriptor(at, number) for number, o in enumerate(self.operands)]
         kinds = [(feed.type, feed.ctas) for feed in self.feeds]
         for feed, pipe in zip(self.feeds, make_pipelines(at, kinds)):
@@ -253,7 +252,7 @@ class TensorStepChain(StepChain):
             tile = sum_.last.result.type
             assert isinstance(tile, TensorType)
             sum_.results = Results.make(at, tile, self.at_a_time)
-        count = trips(at, loop)
+        count = trips(at, loop) if self.outer is None else None
         consumer, producer, issuer = (Inserter(Block(), None, loop.location) for _ in range(3))
         self.produce(producer, self.copied, descriptors)
         self._multiply(issuer, count)
@@ -262,8 +261,8 @@ class TensorStepChain(StepChain):
         at.add(tensor_products.agents(self.spec.num_warps, *blocks, budgets=self._has_budgets()))
         for sum_ in self.sums:
             at.add(DeallocTensorOp.make(sum_.place.storage))
-        loop.detach()
-        loop.erase()
+        start.detach()
+        start.erase()
         drop_unused(block)
 
     def _has_budgets(self) -> bool:
@@ -282,20 +281,34 @@ class TensorStepChain(StepChain):
 
     # -- the thread that issues products ----------------------------------------------------------------------------
 
-    def _multiply(self, at: Inserter, count: SSAValue) -> None:
+    def _multiply(self, at: Inserter, count: SSAValue | None) -> None:
+        """It is made before `_compute`, which takes over the loop over tiles."""
+        starts: list[SSAValue] = [feed.start(at) for feed in self.feeds]
+        starts += [sum_.place.start(at) for sum_ in self.sums]
+        if count is not None:
+            self._issue_steps(at, count, starts)
+        else:
+            assert self.outer is not None
+            nests.repeat(
+                at, self.outer, self.loop, nests.needed(self.outer, self.loop, (), ()), starts,
+                lambda at, places, values: self._issue_steps(at, trips(at, self.loop, values), places),
+            )  # fmt: skip
+        at.add(PipelineYieldOp.make())
+
+    def _issue_steps(self, at: Inserter, count: SSAValue, given_places: Sequence[SSAValue]) -> list[SSAValue]:
+        """The products of so many steps, from places of the feeds and of the sums on; the places behind
+        them, in a loop over tiles."""
         number = number_type(self.loop)
         zero, one = (at.value(arith.ConstantOp(IntegerAttr(n, number))) for n in (0, 1))
-        starts = [feed.start(at) for feed in self.feeds]
+        starts = list(given_places)
         held = {n: (self.wait(at, n, place), place) for n in self.once for place in [starts[self._feed(n)]]}
         stay = {self._feed(n) for n in held}
-        for sum_ in self.sums:
-            place: SSAValue = sum_.place.start(at)
+        for n, sum_ in enumerate(self.sums, len(self.feeds)):
             if sum_.is_given_back:
-                token = self._acquire(at, sum_, place)
-                written = self._write(at, sum_, token, place, lambda inside, stage: None)
+                token = self._acquire(at, sum_, starts[n])
+                written = self._write(at, sum_, token, starts[n], lambda inside, stage: None)
                 at.add(ProducerCommitOp.make(written, after_products=True))
-                place = at.value(IncIterOp.make(place, results=[place.type]))
-            starts.append(place)
+                starts[n] = self._next(at, starts[n])
         moving = [n for n in range(len(starts)) if n not in stay]
         given = [starts[n] for n in moving]
         body = Block(arg_types=[number, *(place.type for place in given)])
@@ -304,10 +317,18 @@ class TensorStepChain(StepChain):
         for n, argument in zip(moving, body.args[1:]):
             places[n] = argument
         self._issue_step(each, places, held)
-        following = [each.value(IncIterOp.make(places[n], results=[places[n].type])) for n in moving]
-        each.add(scf.YieldOp(*following))
-        at.add(scf.ForOp(zero, count, one, given, body))
-        at.add(PipelineYieldOp.make())
+        each.add(scf.YieldOp(*(self._next(each, places[n]) for n in moving)))
+        ends = dict(zip(moving, at.add(scf.ForOp(zero, count, one, given, body)).results))
+        if self.outer is None:
+            return []
+        for token, _ in held.values():
+            # Who fills the stage again has taken all sums before: the products that read it have ended.
+            at.add(ConsumerReleaseOp.make(token))
+        return [ends[n] if n in ends else self._next(at, place) for n, place in enumerate(starts)]
+
+    @staticmethod
+    def _next(at: Inserter, place: SSAValue) -> SSAValue:
+        return at.value(IncIterOp.make(place, results=[place.type]))
 
     @staticmethod
     def _acquire(at: Inserter, sum_: Sum, place: SSAValue) -> SSAValue:
@@ -380,20 +401,29 @@ class TensorStepChain(StepChain):
 
     # -- the warps that compute -------------------------------------------------------------------------------------
 
-    def _compute(self, at: Inserter, count: SSAValue) -> None:
-        loop = self.loop
-        for n in self.once:
-            self.bring(at, n, self.feed_of(n).start(at), {})
-        bridges = [n for n in self.bridged if n not in self.once]
-        rings = {load: self.feed_of(n) for load, (n, _) in self.reads.items()}
-        starts = [self.feed_of(n).start(at) for n in bridges] + [ring.start(at) for ring in rings.values()]
+    def _compute(self, at: Inserter, count: SSAValue | None) -> None:
+        once = self.once
+        bridges = [n for n in self.bridged if n not in once]
+        feeds = [self.feed_of(n) for n in (*once, *bridges, *(n for n, _ in self.reads.values()))]
+        starts: list[SSAValue] = [feed.start(at) for feed in feeds]
+        starts += [sum_.place.start(at) for sum_ in self.sums]
+        self.consume_from(at, starts, lambda at, places: self._steps(at, places, count, bridges))
+
+    def _steps(
+        self, at: Inserter, given_places: Sequence[SSAValue], whole_count: SSAValue | None, bridges: Sequence[int]
+    ) -> tuple[dict[int, SSAValue], list[SSAValue]]:
+        """All steps of the warps from places on: of tiles that are brought once, of others, of those that are read
+        from stages, and of sums. What the loop gives, by number, and the places behind, in a loop over tiles."""
+        loop, rings = self.loop, self.reads
+        count = trips(at, loop) if whole_count is None else whole_count
+        held, starts = list(given_places[: len(self.once)]), list(given_places[len(self.once) :])
+        for n, place in zip(self.once, held):
+            self.bring(at, n, place, {})
         kept_tokens: list[SSAValue] = []
-        for sum_ in self.sums:
-            place: SSAValue = sum_.place.start(at)
+        for n, sum_ in enumerate(self.sums, len(bridges) + len(rings)):
             if sum_.given is not None:
-                kept_tokens.append(self._wait_for(at, sum_, place))
-                place = at.value(IncIterOp.make(place, results=[place.type]))
-            starts.append(place)
+                kept_tokens.append(self._wait_for(at, sum_, starts[n]))
+                starts[n] = self._next(at, starts[n])
         kept = {s.carried for s in self.sums if s.carried is not None}
         others = [n for n in range(len(loop.results)) if n not in kept]
         carried = [loop.iter_args[n] for n in others]
@@ -426,20 +456,25 @@ class TensorStepChain(StepChain):
         last = self.body.last_op
         assert last is not None
         given = [values.get(last.operands[n], last.operands[n]) for n in others]
-        following = [each.value(IncIterOp.make(place, results=[place.type])) for place in places]
+        following = [self._next(each, place) for place in places]
         each.add(scf.YieldOp(*given, *following, *(tokens[s] for s in self._given)))
         made = scf.ForOp(loop.lb, loop.ub, loop.step, [*carried, *starts, *kept_tokens], body)
         made.attributes.update(loop.attributes)
         at.add(made)
         for token in made.results[len(others) + len(starts) :]:
             at.add(ConsumerReleaseOp.make(token))
-        ends = made.results[len(others) + len(bridges) + len(rings) :]
-        for sum_, end in zip(self.sums, ends):
+        behind: list[SSAValue] = list(made.results[len(others) : len(others) + len(starts)])
+        for place_of, sum_ in enumerate(self.sums, len(bridges) + len(rings)):
             if sum_.carried is not None:
                 n = sum_.carried
-                sum_.place.read(at, count, loop.iter_args[n], loop.results[n], end)
-        persistent.hand_on(loop, dict(zip(others, made.results)))
-        persistent.move_behind(loop, at.block)
+                sum_.place.read(at, count, loop.iter_args[n], loop.results[n], behind[place_of])
+        ends: dict[int, SSAValue] = dict(zip(others, made.results))
+        if self.outer is None:
+            return ends, []
+        for place_of, sum_ in enumerate(self.sums, len(bridges) + len(rings)):
+            if sum_.carried is not None:
+                behind[place_of] = self._next(at, behind[place_of])
+        return ends, [*(self._next(at, place) for place in held), *behind]
 
     def _read(self, at: Inserter, load: TiledLoadOp, place: SSAValue) -> SSAValue:
         """A tile that the warps read from its stage, which they release."""
