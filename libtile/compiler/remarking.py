@@ -29,7 +29,7 @@ from libtile.lowering.discardable import DECISIONS, NOT_SPECIALIZED, is_foreign
 from libtile.lowering.index_width import NARROW
 from libtile.lowering.product_reasons import EXECUTED, NOT_NATIVE, STEP_PARTS
 from libtile.lowering.tileas.select_copies import offset_bits
-from libtile.lowering.tileas.tma.common import GRID_CONSTANT
+from libtile.lowering.tileas.tma.common import OF_DESCRIPTORS
 from libtile.lowering.tileas.tma.recipes import host_tensors
 from libtile.lowering.to_tileas.types import element_of, layout_of
 from libtile.numerics.elements import STORAGE_BYTES
@@ -64,7 +64,7 @@ def _of_parameters(kernel: FuncOp, name: str) -> Iterator[remarks.Remark]:
     """What a kernel says of its parameters beyond their types; of descriptors passes say where they lie."""
     for number in range(len(kernel.function_type.inputs.data) if kernel.arg_attrs is not None else 0):
         for key, value in kernel.argument_attributes(number).items():
-            if key != GRID_CONSTANT and not is_foreign(key):
+            if key not in OF_DESCRIPTORS and not is_foreign(key):
                 yield remarks.parameter_ignored(name, source_location(kernel.location), number, key, str(value))
 
 

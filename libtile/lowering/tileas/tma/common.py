@@ -21,6 +21,8 @@ NUM_DEVICE = "nv_tileas.num-device-tmas"
 NUM_HOST = "nv_tileas.num-host-tmas"
 GRID_CONSTANT = "cute_nvgpu.grid_constant"
 HIDDEN = "nv_tileas.hidden"
+OF_DESCRIPTORS = frozenset({GRID_CONSTANT, HIDDEN})
+"""What `attach-tma-descriptor-args` says of the parameters that it adds."""
 
 
 def fail(op: Operation, message: str) -> NoReturn:
