@@ -140,6 +140,8 @@ OUTSIDE = "outside"
 whole, which no tile of a program does: it is a part of one, or was addressed by pointers under a mask."""
 NOT_CLUSTERED, FEWER_BLOCKS = "not_clustered", "fewer_blocks"
 """On a kernel: why it is for fewer CTAs of a cluster, or fewer blocks of a multiprocessor, than its hints ask for."""
+WORKER_WARPS = "worker_warps"
+"""On a kernel: how many warps a hint asks for; agents may be made of others."""
 PROGRAMS_TOGETHER = "programs_together"
 """On a kernel: in groups of how many along the first axis of the grid its blocks take programs; or along the others."""
 LONG_PROGRAMS = "long_programs"
@@ -190,6 +192,7 @@ FACTS: dict[str, Declared] = {
     NOT_CLUSTERED: Declared((FuncOp,), TEXT),
     FEWER_BLOCKS: Declared((FuncOp,), TEXT),
     "warps_of_one_cta": Declared((FuncOp,), POSITIVE),
+    WORKER_WARPS: Declared((FuncOp,), POSITIVE),
     PROGRAMS_TOGETHER: Declared((FuncOp,), POSITIVE),
     LONG_PROGRAMS: Declared((FuncOp,), AXIS_AND_END),
 }

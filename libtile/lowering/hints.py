@@ -21,7 +21,7 @@ from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileaa.types import TiledViewType
 from libtile.ir.places import walk
 from libtile.lowering.agents import has_agents
-from libtile.lowering.discardable import FEWER_BLOCKS, NOT_CLUSTERED, is_foreign
+from libtile.lowering.discardable import FEWER_BLOCKS, NOT_CLUSTERED, WORKER_WARPS, is_foreign
 from libtile.spec import default_spec
 from libtile.support import remarks
 from libtile.support.records import dataclass
@@ -34,8 +34,8 @@ MOST = {name: hint.most for name, hint in _DECLARED.items() if hint.most is not 
 POWERS = tuple(name for name, hint in _DECLARED.items() if hint.powers_of_two)
 """Hints that are powers of two."""
 
-CLUSTER, OCCUPANCY = "num_cta_in_cga", "occupancy"
-"""How many CTAs run a tile block together, and how many of them a multiprocessor is to hold."""
+CLUSTER, OCCUPANCY, WORKERS = "num_cta_in_cga", "occupancy", "num_worker_warps_per_cta"
+"""How many CTAs run a tile block together, how many of them a multiprocessor is to hold, and the warps that compute."""
 _UNMET = {NOT_CLUSTERED: CLUSTER, FEWER_BLOCKS: OCCUPANCY}
 """Which attribute of a kernel says that it is not for what which hint asks for."""
 _STORES = (OPS["store_view_tko"], OPS["store_ptr_tko"])
@@ -133,6 +133,13 @@ def without_unmet(found: Iterable[remarks.Remark], module: ModuleOp) -> Iterator
         for attribute, key in _UNMET.items()
         if isinstance(op, FuncOp) and isinstance(reason := op.attributes.get(attribute), StringAttr)
     }
+    reasons |= {
+        (op.sym_name.data, WORKERS): f"{op.kernel_spec.num_warps} warps compute its products"
+        for op in module.body.block.ops
+        if isinstance(op, FuncOp) and op.kernel_spec is not None
+        and isinstance(asked := op.attributes.get(WORKER_WARPS), IntegerAttr)
+        and asked.value.data != op.kernel_spec.num_warps
+    }  # fmt: skip
     said = set()
     for remark in found:
         key = remark.message.rpartition(" ")[2] if remark.kind is remarks.Kind.PASSED else ""

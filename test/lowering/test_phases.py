@@ -5,11 +5,14 @@ import numpy as np
 import pytest
 from phase_kernels import bytecode, run
 from specialized_kernels import loops_of
+from xdsl.dialects.builtin import IntegerAttr, i32
 
 import libtile
 from libtile.backend.ptxas import assemble
+from libtile.dialects.cuda_tile.attributes import OptimizationHintsAttr
 from libtile.runtime.tensor_maps import tensor_map
 from libtile.simulator import EncodedTensorMap, SimulationFault, run_ptx
+from libtile.support.remarks import Category
 
 SM_90, SM_100, SM_120 = "sm_90", "sm_100", "sm_120"
 CASES = [
@@ -128,3 +131,15 @@ def test_code_of_loops_one_after_the_other(name, loop):
     assert (report.spill_stores, report.spill_loads, report.stack_frame) == (0, 0, 0)
     loops = [x for x in loops_of(built.cubin) if any("UTCHMMA" in line for line in x)]
     assert sorted(map(len, loops))[1] <= loop
+
+
+@pytest.mark.parametrize(("asked", "said"), [(8, "ignored"), (4, "used")])
+def test_a_hint_for_more_warps_than_rows_are_for_is_said_not_to_be_followed(asked, said):
+    """A second warpgroup would have no rows of tiles of 64."""
+    module = libtile.read(bytecode("gates", (64, 64, 64), SM_90))
+    (entry,) = (op for op in module.op.walk() if op.name == "cuda_tile.entry")
+    hints = {SM_90: {"num_worker_warps_per_cta": IntegerAttr(asked, i32)}}
+    entry.properties["optimization_hints"] = OptimizationHintsAttr(hints)
+    remarks = libtile.compile(module, gpu_name=SM_90, emit="ptx").remarks
+    (message,) = (r.message for r in remarks if r.category is Category.HINTS)
+    assert message == f"OptimizationHint {said} num_worker_warps_per_cta"

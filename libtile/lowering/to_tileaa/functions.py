@@ -29,8 +29,9 @@ from libtile.dialects.nv_tileaa.types import MemTokenType, PtrType
 from libtile.ir import tile_form
 from libtile.ir.places import walk
 from libtile.lowering.clusters import CTAS, WARPS_OF_ONE
+from libtile.lowering.discardable import WORKER_WARPS
 from libtile.lowering.errors import unsupported
-from libtile.lowering.hints import CLUSTER, chosen_hints
+from libtile.lowering.hints import CLUSTER, WORKERS, chosen_hints
 from libtile.lowering.to_tileaa.arithmetic import declared_attributes
 from libtile.lowering.to_tileaa.context import Context, convert_type, rule
 from libtile.lowering.to_tileaa.control_flow import Exits, lower_ops
@@ -69,7 +70,7 @@ def entry_hint(op: CudaTileOp, key: str, target: Target) -> int | None:
 def number_of_warps(op: CudaTileOp, target: Target, ctas: int = 1) -> int:
     """Warps per CTA, of so many that share a tile block: what the hint asks for, else more of them when large products
     or tiles need the registers."""
-    hinted = entry_hint(op, "num_worker_warps_per_cta", target)
+    hinted = entry_hint(op, WORKERS, target)
     if hinted is not None:
         return hinted
     if any(isinstance(inner, PRODUCTS) for inner in walk(op)):
@@ -159,6 +160,8 @@ def convert_entry(op: CudaTileOp, target: Target) -> Operation:
     warps = number_of_warps(op, target, min(ctas, CTAS))
     spec = KernelSpecAttr(True, warps, ctas, entry_hint(op, "occupancy", target), target.name)
     made = FuncOp.of(name, types, body=Region(block), kernel_spec=spec, location=op.location)
+    if (asked := entry_hint(op, WORKERS, target)) is not None:
+        made.attributes[WORKER_WARPS] = IntegerAttr(asked, i64)
     if ctas > 1:
         made.attributes[WARPS_OF_ONE] = IntegerAttr(number_of_warps(op, target), i64)
     return made
