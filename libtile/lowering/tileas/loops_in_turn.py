@@ -11,6 +11,7 @@ first one are read. Others have rings of their own. A loop over tiles may be aro
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
 from operator import or_
@@ -71,7 +72,7 @@ class _Ring:
     """Whether loops alike share it."""
 
 
-class LoopInTurn(FedProducts):
+class LoopInTurn(FedProducts, ABC):
     """A loop of the kernel."""
 
     def __init__(self, function: FuncOp, gpu: Target, products: Sequence[DotOp]):
@@ -81,15 +82,15 @@ class LoopInTurn(FedProducts):
         self.feed: Feed | None = None
         """Of the tiles of steps."""
 
+    @abstractmethod
     def consume(self, at: Inserter, places: Places, count: SSAValue) -> None:
         """What the kernel's warps do in place of the loop, for so many steps."""
-        raise NotImplementedError
 
 
 Each = TypeVar("Each", bound=LoopInTurn)
 
 
-class LoopsInTurn(Generic[Each]):
+class LoopsInTurn(ABC, Generic[Each]):
     """One kernel, and its loops with products. Unfit where it stays as it is."""
 
     def __init__(self, function: FuncOp, gpu: Target, products: Sequence[DotOp], most: int):
@@ -105,13 +106,13 @@ class LoopsInTurn(Generic[Each]):
         self.moved = [] if self.outer is not None else self._needed_by_all()
         self._set_stages(most)
 
+    @abstractmethod
     def _phase(self, products: Sequence[DotOp]) -> Each:
         """The loop of some products; Unfit where it stays as it is."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _check(self) -> None:
         """Unfit where the loops' sums do not fit."""
-        raise NotImplementedError
 
     # -- what fits --------------------------------------------------------------------------------------------------
 
@@ -224,13 +225,13 @@ class LoopsInTurn(Generic[Each]):
         self._end(end)
         drop_unused(block)
 
+    @abstractmethod
     def _others(self, start: Operation, counts: Counts) -> list[AgentBlock]:
         """The agents beside the kernel's warps."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _consumed(self) -> list[SSAValue]:
         """The pipelines that the kernel's warps go through."""
-        raise NotImplementedError
 
     def _registers(self) -> Sequence[int]:
         """Registers of a thread of each agent, where they do not share alike."""
