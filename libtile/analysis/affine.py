@@ -7,8 +7,8 @@
 wrap around, by what its flag promises or by the ranges of its operands. A scalar that is computed in another way is an
 unknown of the polynomials itself. For pointers all of this counts elements of the pointee behind a scalar pointer.
 
-What a `for` carries, and adds the same to in each iteration, is what it starts with and as often that as there were
-iterations: the loop's counter tells how many.
+What a loop carries, and adds the same to in each iteration, is what it starts with and as often that as there were
+iterations: the loop's counter tells how many. A `for` has one, and a `loop` that carries one (`analysis.counters`).
 """
 
 from __future__ import annotations
@@ -17,20 +17,18 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol, TypeVar
 
 from xdsl.dialects.builtin import IntegerAttr
-from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+from xdsl.ir import BlockArgument, Operation, SSAValue
 
+from libtile.analysis.counters import CertainOps, Conditions, Counter, carried_number, counters_of, unassumed
 from libtile.analysis.dataflow import Facts
+from libtile.analysis.polynomials import ONE, ZERO, Form, NotAffineError, Polynomial
 from libtile.analysis.tokens import iteration_ends
 from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
 from libtile.dialects.cuda_tile.ops import OPS, CudaTileOp
 from libtile.dialects.cuda_tile.types import PointerType, TileType, bit_width, is_integer
-from libtile.dialects.interfaces import exit_of
-from libtile.ir.operands import source_of
-from libtile.ir.places import is_within, walk
-from libtile.support.records import dataclass
+from libtile.ir.facts import MAX_DIVISOR
+from libtile.ir.places import is_within
 
-MAX_TERMS = 16
-"""Terms of a polynomial; a sum of more is not followed."""
 MAX_DEPTH = 64
 """Ops between a tile and what it is computed from; longer computations are not followed."""
 
@@ -46,93 +44,6 @@ class _Form(Protocol):
 Sum = TypeVar("Sum", bound=_Form)
 
 
-class NotAffineError(Exception):
-    """A value is not affine in a way that is understood; the text says why, for a remark."""
-
-
-@dataclass(frozen=True)
-class Polynomial:
-    """A sum of products of unknowns: coefficients by the numbers of the unknowns, in order (none: the constant)."""
-
-    terms: tuple[tuple[tuple[int, ...], int], ...] = ()
-
-    @staticmethod
-    def of(terms: dict[tuple[int, ...], int]) -> Polynomial:
-        kept = tuple(sorted((monomial, factor) for monomial, factor in terms.items() if factor))
-        if len(kept) > MAX_TERMS:
-            raise NotAffineError("the computation of an index has too many terms")
-        return Polynomial(kept)
-
-    @staticmethod
-    def constant(number: int) -> Polynomial:
-        return Polynomial.of({(): number})
-
-    @property
-    def value(self) -> int | None:
-        """The number that it is, for a constant."""
-        if not self.terms:
-            return 0
-        return self.terms[0][1] if len(self.terms) == 1 and not self.terms[0][0] else None
-
-    @property
-    def unknowns(self) -> set[int]:
-        return {unknown for monomial, _ in self.terms for unknown in monomial}
-
-    def __add__(self, other: Polynomial) -> Polynomial:
-        terms = dict(self.terms)
-        for monomial, factor in other.terms:
-            terms[monomial] = terms.get(monomial, 0) + factor
-        return Polynomial.of(terms)
-
-    def __sub__(self, other: Polynomial) -> Polynomial:
-        return self + other * Polynomial.constant(-1)
-
-    def __mul__(self, other: Polynomial) -> Polynomial:
-        terms: dict[tuple[int, ...], int] = {}
-        for mine, a in self.terms:
-            for its, b in other.terms:
-                monomial = tuple(sorted((*mine, *its)))
-                terms[monomial] = terms.get(monomial, 0) + a * b
-        return Polynomial.of(terms)
-
-    def divided(self, divisor: int) -> Polynomial | None:
-        """The quotient by a number, when it divides every coefficient."""
-        if any(factor % divisor for _, factor in self.terms):
-            return None
-        return Polynomial(tuple((monomial, factor // divisor) for monomial, factor in self.terms))
-
-
-ZERO, ONE = Polynomial(), Polynomial.constant(1)
-
-
-@dataclass(frozen=True)
-class Form:
-    """An affine tile: see the module's text. `base` is the scalar pointer that a tile of pointers counts from."""
-
-    shape: tuple[int, ...]
-    start: Polynomial
-    steps: tuple[Polynomial, ...]
-    base: SSAValue | None = None
-
-    def __post_init__(self) -> None:
-        # A dimension of one element has no second position.
-        kept = tuple(step if extent > 1 else ZERO for extent, step in zip(self.shape, self.steps))
-        object.__setattr__(self, "steps", kept)
-
-    def plus(self, other: Form, sign: int = 1) -> Form:
-        """The sum or difference of forms of one shape, of which at most the first is of pointers."""
-        factor = Polynomial.constant(sign)
-        steps = tuple(a + b * factor for a, b in zip(self.steps, other.steps))
-        return Form(self.shape, self.start + other.start * factor, steps, self.base)
-
-    def scaled(self, factor: Polynomial) -> Form:
-        return Form(self.shape, self.start * factor, tuple(step * factor for step in self.steps))
-
-    @property
-    def is_uniform(self) -> bool:
-        return not any(step.terms for step in self.steps)
-
-
 class Forms:
     """The forms of one function's values, found when they are asked for. Not kept up to date when it changes."""
 
@@ -142,7 +53,10 @@ class Forms:
         """The scalars that polynomials are over, by their numbers, with what `assume` says of them."""
         self._assumed: list[list[SSAValue]] = []
         """For each unknown the values that it is, those with fewer assumptions first."""
-        self._certain = _CertainOps()
+        self._certain = CertainOps()
+        self._conditions = Conditions()
+        self._counters: dict[CudaTileOp, Counter | None] = {}
+        self._positive: dict[Operation, list[Polynomial]] = {}
         self._numbers: dict[SSAValue, int] = {}
         self._known: dict[SSAValue, Form | NotAffineError] = {}
         self._depth = 0
@@ -171,8 +85,10 @@ class Forms:
 
     def _find(self, value: SSAValue) -> Form:
         op = value.owner
-        if isinstance(value, BlockArgument) and value.index > 0 and isinstance(loop := op.parent_op(), OPS["for"]):
-            return self._carried(value, loop)
+        if isinstance(value, BlockArgument) and isinstance(loop := op.parent_op(), (OPS["for"], OPS["loop"])):
+            number = carried_number(value, loop)
+            if number is not None and self._counter(loop) is not value:
+                return self._carried(value, number, loop)
         rule = _RULES.get(op.spec.name) if isinstance(op, CudaTileOp) else None
         if _shape(value) != ():
             if rule is None or not isinstance(op, CudaTileOp):
@@ -184,13 +100,14 @@ class Forms:
         except NotAffineError:
             return self.stands_for_itself(value)
 
-    def _carried(self, value: BlockArgument, loop: CudaTileOp) -> Form:
-        """The form of what a `for` carries: its start, and what an iteration adds so often as the counter tells."""
+    def _carried(self, value: BlockArgument, number: int, loop: CudaTileOp) -> Form:
+        """The form of what a loop carries: its start, and what an iteration adds so often as the counter tells."""
         # While it is looked for, something that it is computed of itself is found to be of another kind, or unknown.
-        reason = NotAffineError("an index or an address comes from a loop that does not add the same to it each time")
+        why = "does not add the same to it each time" if self._counter(loop) is not None else "counts nothing"
+        reason = NotAffineError(f"an index or an address comes from a loop that {why}")
         self._known[value] = alone = self.stands_for_itself(value) if _shape(value) == () else reason
         try:
-            moved = self._moved(value, loop)
+            moved = self._moved(value, number, loop)
         except NotAffineError:
             moved = None
         if moved is None:
@@ -199,18 +116,18 @@ class Forms:
             return alone
         return moved
 
-    def _moved(self, value: BlockArgument, loop: CudaTileOp) -> Form | None:
-        number, step = value.index - 1, self.of(loop.operand("step")).start.value
+    def _moved(self, value: BlockArgument, number: int, loop: CudaTileOp) -> Form | None:
+        counter, step = self._counter(loop), self.step_of(loop)
         added = {self._added(value, end.operands[number], loop) for end in iteration_ends(loop)}
-        if len(added) != 1 or step is None or step < 1 or loop.attribute_value("unsignedCmp"):
+        if len(added) != 1 or counter is None or step is None or not step.value:
             return None
         (each,) = added
-        per_count = each.divided(step) if each is not None else None
+        per_count = each.divided(step.value) if each is not None else None
         if each is None or per_count is None:
             return None
-        counter = self.of(value.owner.args[0]).start - self.of(loop.operand("lowerBound")).start
+        counted = self.of(counter).start - self._first_of(loop)
         first = self.of(loop.operand_group("initValues")[number])
-        form = Form(first.shape, first.start + counter * per_count, first.steps, first.base)
+        form = Form(first.shape, first.start + counted * per_count, first.steps, first.base)
         return form if self._is_exact(value, form, each) else None
 
     def _added(self, value: BlockArgument, next_: SSAValue, loop: CudaTileOp) -> Polynomial | None:
@@ -245,6 +162,47 @@ class Forms:
         for extent, step in zip(form.shape, form.steps, strict=True):
             last += step * Polynomial.constant(extent - 1)
         return all(-limit <= low and high < limit for low, high in map(self.bounds, (form.start, last)))
+
+    # -- counters ---------------------------------------------------------------------------------------------------
+
+    def loop_of(self, value: SSAValue) -> CudaTileOp | None:
+        """The loop whose counter the value is, with assumptions about it or without: what tells its iterations apart.
+        The number of a `for`, or of what a `loop` carries the first to which each iteration adds the same."""
+        value = unassumed(value)
+        loop = value.owner.parent_op() if isinstance(value, BlockArgument) else None
+        if not isinstance(loop, (OPS["for"], OPS["loop"])):
+            return None
+        return loop if self._counter(loop) is value else None
+
+    def _counter(self, loop: CudaTileOp) -> BlockArgument | None:
+        if isinstance(loop, OPS["for"]):
+            return loop.regions[0].blocks[0].args[0]
+        found = self._counted(loop)
+        return None if found is None else found.value
+
+    def _counted(self, loop: CudaTileOp) -> Counter | None:
+        """What a `loop` counts; None where it counts nothing, or may count up to where numbers wrap around."""
+        if loop not in self._counters:
+            counters = counters_of(loop, self._conditions)
+            self._counters[loop] = next((each for each in counters if each.range(self._range) is not None), None)
+        return self._counters[loop]
+
+    def _range(self, value: SSAValue) -> tuple[int | None, int | None]:
+        fact = self.facts.of(value)
+        return fact.lower, fact.upper
+
+    def step_of(self, loop: CudaTileOp) -> Polynomial | None:
+        """What an iteration adds to the counter; None where there is none, or it counts in another way."""
+        if isinstance(loop, OPS["for"]):
+            step = self.of(loop.operand("step")).start
+            return None if loop.attribute_value("unsignedCmp") or (step.value or 1) < 1 else step
+        found = self._counted(loop)
+        return None if found is None else Polynomial.constant(found.step)
+
+    def _first_of(self, loop: CudaTileOp) -> Polynomial:
+        """What the counter is in the first iteration."""
+        found = self._counted(loop) if isinstance(loop, OPS["loop"]) else None
+        return self.of(loop.operand("lowerBound") if found is None else found.first).start
 
     def stands_for_itself(self, value: SSAValue) -> Form:
         """A scalar that stands for itself."""
@@ -296,24 +254,50 @@ class Forms:
 
     def divisible(self, polynomial: Polynomial, divisor: int) -> bool:
         """Whether a power of two divides it, by its coefficients or by what is known of its unknowns."""
+        return self._divisor(polynomial) % divisor == 0
+
+    def _divisor(self, polynomial: Polynomial) -> int:
+        """A power of two that divides a polynomial; a large one for 0."""
+        found = MAX_DIVISOR
         for monomial, factor in polynomial.terms:
             known = factor & -factor
             for unknown in monomial:
                 known *= self.facts.of(self.unknowns[unknown]).scalar_divisor
-            if known % divisor:
-                return False
-        return True
+            found = min(found, known)
+        return found
 
-    def is_positive(self, polynomial: Polynomial) -> bool:
-        """Whether it is greater than 0 in every run, where all of its unknowns are defined."""
+    def is_positive(self, polynomial: Polynomial, place: Operation | None = None) -> bool:
+        """Whether it is greater than 0 in every run, where all of its unknowns are defined; or where an op runs, if one
+        is named, because of the branches on the way to it."""
+        at_place = [] if place is None else self.positive_at(place)
+        # A multiple of 16 that is positive is at least 16.
+        known = [each - Polynomial.constant(self._divisor(each) - 1) for each in at_place]
         for _ in range(MAX_DEPTH):
-            if self.bounds(polynomial)[0] > 0:
+            if self.bounds(polynomial)[0] > 0 or any(self.bounds(polynomial - each)[0] >= 0 for each in known):
                 return True
-            smaller = self._at_an_end(polynomial)
+            smaller = self._at_an_end(polynomial, place)
             if smaller is None:
                 return False
             polynomial = smaller
         return False
+
+    def is_negative_nowhere(self, polynomial: Polynomial, place: Operation | None = None) -> bool:
+        """Whether it is 0 or greater in every run, or where an op runs."""
+        return self.bounds(polynomial)[0] >= 0 or self.is_positive(polynomial + ONE, place)
+
+    def positive_at(self, place: Operation) -> list[Polynomial]:
+        """What is greater than 0 whenever an op runs, by the branches on the way to it."""
+        known = self._positive.get(place)
+        if known is None:
+            known = self._positive[place] = []
+            for condition, holds in self._conditions.at(place):
+                op = condition.owner
+                if isinstance(op, OPS["cmpi"]):
+                    try:
+                        known += [form.start for form in positive_where(op, self, self.of, one_like, holds)]
+                    except NotAffineError:
+                        continue
+        return known
 
     def is_positive_everywhere(self, form: Form) -> bool:
         """Whether all elements of a tile of integers are greater than 0."""
@@ -326,31 +310,58 @@ class Forms:
                 least += step * Polynomial.constant(extent - 1)
         return self.is_positive(least)
 
-    def _at_an_end(self, polynomial: Polynomial) -> Polynomial | None:
-        """Something not greater, with a bound of a loop in place of an induction variable: the last that it may be
-        where it is subtracted, or else the first where it is added."""
+    def _at_an_end(self, polynomial: Polynomial, place: Operation | None) -> Polynomial | None:
+        """Something not greater (where an op runs), with a bound of a loop in place of a counter: the last that it may
+        be where it is subtracted, or else the first where it is added."""
         first: Polynomial | None = None
         for monomial, factor in polynomial.terms:
-            loop = loop_of(self.unknowns[monomial[0]]) if len(monomial) == 1 else None
-            if loop is None or loop.attribute_value("unsignedCmp"):
+            loop = self.loop_of(self.unknowns[monomial[0]]) if len(monomial) == 1 else None
+            if loop is None or self.step_of(loop) is None:
                 continue
             without = polynomial - Polynomial.of({monomial: factor})
-            if factor < 0:
-                return without - self.at_most(loop, -factor)
-            if first is None:
-                first = without + self.of(loop.operand("lowerBound")).start * Polynomial.constant(factor)
+            most = self.at_most(loop, -factor, place) if factor < 0 else None
+            if most is not None:
+                return without - most
+            if first is None and factor > 0 and self._counts_up(loop):
+                first = without + self._first_of(loop) * Polynomial.constant(factor)
         return first
 
-    def at_most(self, loop: CudaTileOp, factor: int) -> Polynomial:
-        """Something that `factor` times the induction variable never exceeds."""
-        bound = loop.operand("upperBound")
+    def _counts_up(self, loop: CudaTileOp) -> bool:
+        found = self._counted(loop) if isinstance(loop, OPS["loop"]) else None
+        return found is None or found.step > 0
+
+    def at_most(self, loop: CudaTileOp, factor: int, place: Operation | None = None) -> Polynomial | None:
+        """Something that `factor` (more than 0) times the counter of a loop never exceeds, where an op in it runs if
+        one is named; None where nothing is known."""
+        if self.step_of(loop) is None:
+            return None
+        if isinstance(loop, OPS["for"]):
+            return self._below(loop.operand("upperBound"), factor, loop)
+        if not self._counts_up(loop):
+            return self._first_of(loop) * Polynomial.constant(factor)
+        counter = self._counted(loop)
+        number = None if counter is None or place is None else self._numbers.get(counter.value)
+        if number is None or place is None:
+            return None
+        for known in self.positive_at(place):
+            by = -dict(known.terms).get((number,), 0)
+            rest = known + Polynomial.of({(number,): by})
+            if by < 1 or factor % by or any(is_within(self.unknowns[each], loop) for each in rest.unknowns):
+                continue
+            if by == 1 and len(rest.terms) == 1 and len(rest.terms[0][0]) == 1 and rest.terms[0][1] == 1:
+                return self._below(self.unknowns[rest.terms[0][0][0]], factor, loop)
+            return (rest - ONE) * Polynomial.constant(factor // by)
+        return None
+
+    def _below(self, bound: SSAValue, factor: int, loop: CudaTileOp) -> Polynomial:
+        """Something that `factor` times the counter of a loop never exceeds where it is less than a bound."""
         op = bound.owner
         if isinstance(op, OPS["divi"]) and op.attribute_value("signedness") == "signed":
             divided, divisor = self.of(op.operand("lhs")).start, self.of(op.operand("rhs")).start.value
             rounding = op.attribute_value("rounding")
             if divisor == factor and rounding == "positive_inf":
                 return divided - ONE  # factor * (bound - 1) < divided
-            starts_at_zero = self.interval(loop.operand("lowerBound"))[0] >= 0  # else a quotient may be rounded up
+            starts_at_zero = self.bounds(self._first_of(loop))[0] >= 0  # else a quotient may be rounded up
             if divisor == factor and (rounding == "negative_inf" or starts_at_zero):
                 return divided - Polynomial.constant(factor)
         return (self.of(bound).start - ONE) * Polynomial.constant(factor)
@@ -369,67 +380,8 @@ class Forms:
             raise NotAffineError(f"{op.spec.name} of {bit_width(type_.element_type)} bits may wrap around")
 
 
-def loop_of(value: SSAValue) -> CudaTileOp | None:
-    """The `for` whose induction variable the value is, with assumptions about it or without."""
-    while isinstance(value.owner, OPS["assume"]):
-        value = value.owner.operand("value")
-    if not isinstance(value, BlockArgument) or value.index != 0 or not isinstance(value.owner, Block):
-        return None
-    parent = value.owner.parent_op()
-    return parent if isinstance(parent, OPS["for"]) else None
-
-
 def _shape(value: SSAValue) -> tuple[int, ...] | None:
     return value.type.shape if isinstance(value.type, TileType) else None
-
-
-class _CertainOps:
-    """The order of the ops of blocks, as they were when first asked for."""
-
-    def __init__(self) -> None:
-        self._places: dict[Block, tuple[dict[Operation, int], int]] = {}
-
-    def _of(self, block: Block) -> tuple[dict[Operation, int], int]:
-        """The numbers of a block's ops, and from which one on they may not run, because an op before it left."""
-        found = self._places.get(block)
-        if found is None:
-            ops = list(block.ops)
-            certain = next((number + 1 for number, op in enumerate(ops) if _leaves(op)), len(ops))
-            found = self._places[block] = {op: number for number, op in enumerate(ops)}, certain
-        return found
-
-    def runs_with_operand(self, op: Operation) -> bool:
-        """Whether the op runs wherever its source is defined: in one block, and before anything can leave it."""
-        block, owner = op.parent_block(), source_of(op).owner
-        if block is None or (owner if isinstance(owner, Block) else owner.parent_block()) is not block:
-            return False
-        numbers, certain = self._of(block)
-        return numbers[op] < certain
-
-    def is_before(self, value: SSAValue, place: Operation) -> bool:
-        """Whether a value is defined where `place` is, which stood in its block when this was first asked."""
-        if isinstance(value.owner, Block):
-            return True  # it dominates the assumptions about it, and what these are for
-        block = value.owner.parent_block()
-        inner: Operation | None = place
-        while inner is not None and inner.parent_block() is not block:
-            inner = inner.parent_op()
-        if inner is None or block is None:
-            return False
-        numbers, _ = self._of(block)
-        return numbers[value.owner] < numbers[inner]
-
-
-def _leaves(op: Operation) -> bool:
-    """Whether control may leave the op's block through the op, or stay in it for ever."""
-    for inner in walk(op):
-        if isinstance(inner, (OPS["assert"], OPS["loop"])):
-            return True
-        exit_ = exit_of(inner)
-        target = exit_.target(inner) if exit_ is not None else op
-        if target is None or not op.is_ancestor(target):
-            return True
-    return False
 
 
 # -- rules ------------------------------------------------------------------------------------------------------------

@@ -20,8 +20,9 @@ from math import prod
 
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from libtile.analysis.affine import ONE, ZERO, Forms, NotAffineError, Polynomial, loop_of
+from libtile.analysis.affine import Forms
 from libtile.analysis.dataflow import Facts
+from libtile.analysis.polynomials import ONE, ZERO, NotAffineError, Polynomial
 from libtile.dialects.cuda_tile.ops import OPS, CudaTileOp
 from libtile.dialects.cuda_tile.types import (
     DYNAMIC,
@@ -102,15 +103,18 @@ class Aliasing:
             return False
 
     def are_disjoint_in_loop(self, ops: Sequence[CudaTileOp], loop: CudaTileOp) -> bool:
-        """Whether none of these accesses in a `for`, at any depth, writes what one of them touches in another
+        """Whether none of these accesses in a loop, at any depth, writes what one of them touches in another
         iteration: all read, or each pair of which one writes moves on by as much as keeps them apart."""
         if all(op.has_trait(ReadsThrough) for op in ops):
             return True
-        if not isinstance(loop, OPS["for"]) or loop.attribute_value("unsignedCmp") or len(ops) > MAX_IN_LOOP:
+        if len(ops) > MAX_IN_LOOP:
             return False
         try:
+            step = self.forms.step_of(loop)
+            if step is None:
+                return False
             return all(
-                self._apart_in_loop(one, other, loop)
+                self._apart_in_loop(one, other, loop, step)
                 for number, one in enumerate(ops)
                 for other in ops[number:]
                 if not (one.has_trait(ReadsThrough) and other.has_trait(ReadsThrough))
@@ -119,7 +123,7 @@ class Aliasing:
             return False
 
     def step_in_loop(self, op: Operation, loop: CudaTileOp) -> int | None:
-        """The bytes by which what a load or a store touches moves with each iteration of a `for`; None: not known."""
+        """The bytes by which what a load or a store touches moves with each iteration of a loop; None: not known."""
         access = self.access(op)
         if access is None or self._is_inside(access.base, loop):
             return None
@@ -131,14 +135,14 @@ class Aliasing:
                 if any(self._counts(unknown, loop) for unknown in monomial)
                 or not all(self._counts(unknown) for unknown in monomial)
             }
-            factor = self._factor(Polynomial.of(kept), loop)
-            return None if factor is None else (factor * self.forms.of(loop.operand("step")).start).value
+            factor, step = self._factor(Polynomial.of(kept), loop), self.forms.step_of(loop)
+            return None if factor is None or step is None else (factor * step).value
         except NotAffineError:
             return None
 
     def _counts(self, unknown: int, loop: CudaTileOp | None = None) -> bool:
         """Whether an unknown is the counter of a loop, of this one if one is named."""
-        found = loop_of(self.forms.unknowns[unknown])
+        found = self.forms.loop_of(self.forms.unknowns[unknown])
         return found is loop if loop is not None else found is not None
 
     def access(self, op: Operation) -> Access | None:
@@ -278,44 +282,50 @@ class Aliasing:
             inner = inner + stride * (size - ONE)
         return True
 
-    def _apart_in_loop(self, one: CudaTileOp, other: CudaTileOp, loop: CudaTileOp) -> bool:
-        """Whether two accesses in a `for` touch no common byte in different iterations of it."""
+    def _apart_in_loop(self, one: CudaTileOp, other: CudaTileOp, loop: CudaTileOp, step: Polynomial) -> bool:
+        """Whether two accesses in a loop touch no common byte in different iterations of it."""
         a, b = self.access(one), self.access(other)
         if a is None or b is None or self._is_inside(a.base, loop) or self._is_inside(b.base, loop):
             return False
         if a.base is not b.base:
             return _are_different_globals(a.base, b.base)
-        if self._moves_past(a.start, b.start, a.span, b.span, loop):
+        if self._moves_past(a.start, b.start, a.span, b.span, loop, step):
             return True
         tensor = a.tensor
         if tensor is None or tensor is not b.tensor or self._is_inside(tensor, loop) or not self._is_injective(tensor):
             return False
         return any(
-            self._moves_past(x.start, y.start, Polynomial.constant(x.count), Polynomial.constant(y.count), loop)
+            self._moves_past(x.start, y.start, Polynomial.constant(x.count), Polynomial.constant(y.count), loop, step)
             for x, y in zip(a.dims, b.dims)
         )
 
     def _moves_past(
-        self, first: Polynomial, second: Polynomial, length: Polynomial, its: Polynomial, loop: CudaTileOp
+        self,
+        first: Polynomial,
+        second: Polynomial,
+        length: Polynomial,
+        its: Polynomial,
+        loop: CudaTileOp,
+        step: Polynomial,
     ) -> bool:
-        """Whether two stretches that begin at these places, and move on by the same in each iteration of a `for`, do
+        """Whether two stretches that begin at these places, and move on by the same in each iteration of a loop, do
         not meet in different ones."""
         factor = self._factor(first, loop)
         if factor is None or factor != self._factor(second, loop):
             return False
-        moved, apart = factor * self.forms.of(loop.operand("step")).start, second - first
+        moved, apart = factor * step, second - first
         # One iteration is the nearest that they come to each other; they may go up or down.
         return any(
             self._at_least(by + apart, length) and self._at_least(by - apart, its) for by in (moved, ZERO - moved)
         )
 
     def _factor(self, number: Polynomial, loop: CudaTileOp) -> Polynomial | None:
-        """What a number grows by with the loop's induction variable; None where something else changes it, too."""
+        """What a number grows by with the loop's counter; None where something else changes it, too."""
         terms: dict[tuple[int, ...], int] = {}
         for monomial, factor in number.terms:
             left = list(monomial)
             for unknown in monomial:
-                if loop_of(self.forms.unknowns[unknown]) is loop:
+                if self._counts(unknown, loop):
                     left.remove(unknown)
             if any(self._is_inside(self.forms.unknowns[unknown], loop) for unknown in left):
                 return None

@@ -8,6 +8,8 @@ from collections.abc import Callable
 
 from xdsl.ir import Block, Operation, SSAValue
 
+from libtile.analysis.counters import Conditions, counters_of
+from libtile.analysis.counters import Counter as LoopCounter
 from libtile.dialects.cuda_tile.attributes import BoundedAttr, DenseElementsAttr, DivByAttr, SameElementsAttr
 from libtile.dialects.cuda_tile.ops import OPS, CudaTileOp
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES, PointerType, TileType, bit_width, i1, is_integer, width_of
@@ -26,12 +28,30 @@ MAX_VISITS = 64
 loops in one another would multiply them otherwise."""
 
 
+Ranges = dict[int, tuple[int | None, int | None]]
+"""The least and the largest number that a value may be, where they are known, by numbers of values."""
+
+
 class State(dict[SSAValue, Fact]):
     """The facts of values; and how often each loop's body was visited to find them."""
 
     def __init__(self) -> None:
         super().__init__()
         self.visits: Counter[Block] = Counter()
+        self._conditions = Conditions()
+        self._counters: dict[Operation, list[LoopCounter]] = {}
+
+    def counted(self, loop: CudaTileOp) -> Ranges:
+        """The ranges of what a `loop` counts, by the numbers of what it carries."""
+        counters = self._counters.get(loop)
+        if counters is None:
+            counters = self._counters[loop] = counters_of(loop, self._conditions)
+        found = {}
+        for counter in counters:
+            range_ = counter.range(lambda value: (get(self, value).lower, get(self, value).upper))
+            if range_ is not None:
+                found[counter.value.index] = range_
+        return found
 
 
 Rule = Callable[[CudaTileOp, State], Fact]
@@ -316,9 +336,13 @@ def _exits(op: Operation, kind: type[CudaTileOp]) -> list[CudaTileOp]:
     return found
 
 
-def _fixpoint(op: Operation, block: Block, initial: list[Fact], first: int, state: State) -> list[Fact]:
-    """Facts of the loop-carried arguments, which start at block argument number `first`."""
-    current = list(initial)
+def _fixpoint(
+    op: Operation, block: Block, initial: list[Fact], first: int, state: State, counted: Ranges | None = None
+) -> list[Fact]:
+    """Facts of the loop-carried arguments, which start at block argument number `first`. Those that are counted have
+    ranges that are known from elsewhere."""
+    ranges = counted or {}
+    current = _in_ranges(initial, ranges)
     for iteration in range(MAX_ITERATIONS):
         state.visits[block] += 1
         if state.visits[block] > MAX_VISITS:
@@ -334,14 +358,22 @@ def _fixpoint(op: Operation, block: Block, initial: list[Fact], first: int, stat
                 replace(m, lower=m.lower if m.lower == c.lower else None, upper=m.upper if m.upper == c.upper else None)
                 for m, c in zip(merged, current)
             ]
+        merged = _in_ranges(merged, ranges)
         if merged == current:
             return current
         current = merged
-    current = [Fact.unknown(len(fact.divisor)) for fact in current]
+    current = _in_ranges([Fact.unknown(len(fact.divisor)) for fact in current], ranges)
     for argument, fact in zip(block.args[first:], current):
         state[argument] = fact
     _visit_block(block, state)
     return current
+
+
+def _in_ranges(facts: list[Fact], ranges: Ranges) -> list[Fact]:
+    found = list(facts)
+    for number, (lower, upper) in ranges.items():
+        found[number] = replace(found[number], lower=lower, upper=upper)
+    return found
 
 
 def _visit_for(op: CudaTileOp, state: State) -> None:
@@ -363,9 +395,9 @@ def _visit_for(op: CudaTileOp, state: State) -> None:
         state[result] = fact
 
 
-def _visit_loop(op: Operation, state: State) -> None:
+def _visit_loop(op: CudaTileOp, state: State) -> None:
     block = op.regions[0].blocks[0]
-    _fixpoint(op, block, [get(state, v) for v in op.operands], 0, state)
+    _fixpoint(op, block, [get(state, v) for v in op.operands], 0, state, state.counted(op))
     leaves = _exits(op, OPS["break"])
     for i, result in enumerate(op.results):
         facts = [get(state, leave.operands[i]) for leave in leaves]

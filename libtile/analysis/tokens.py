@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 
-from libtile.dialects.interfaces import EndsLoop, FreshToken, JoinsTokens, control_flow, edges, exit_of, is_token
+from libtile.dialects.interfaces import EndsLoop, Exit, FreshToken, JoinsTokens, control_flow, edges, exit_of, is_token
 from libtile.ir.places import walk
 
 MAX_VISITS = 128
@@ -74,14 +74,23 @@ class TokenGraph:
 
 def iteration_ends(loop: Operation) -> list[Operation]:
     """The ops that end an iteration of the loop and begin the next one."""
-    found: list[Operation] = []
+    return [op for op, exit_ in _exits(loop) if not isinstance(exit_, EndsLoop)]
+
+
+def loop_ends(loop: Operation) -> list[Operation]:
+    """The ops that leave the loop and give its results."""
+    return [op for op, exit_ in _exits(loop) if isinstance(exit_, EndsLoop)]
+
+
+def _exits(loop: Operation) -> list[tuple[Operation, Exit]]:
+    found: list[tuple[Operation, Exit]] = []
     pending = [loop]
     while pending:
         for region in pending.pop().regions:
             for op in (op for block in region.blocks for op in block.ops):
                 exit_, flow = exit_of(op), control_flow(op)
-                if exit_ is not None and not isinstance(exit_, EndsLoop) and exit_.target(op) is loop:
-                    found.append(op)
+                if exit_ is not None and exit_.target(op) is loop:
+                    found.append((op, exit_))
                 elif flow is not None and not flow.is_loop:
                     pending.append(op)
     return found

@@ -16,8 +16,8 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
-from libtile.analysis.affine import ONE, NotAffineError
 from libtile.analysis.memory import Disjointness
+from libtile.analysis.polynomials import ONE, NotAffineError
 from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
 from libtile.dialects.cuda_tile.ops import CudaTileOp, build
 from libtile.dialects.cuda_tile.types import NUMBER_TYPES, PartitionViewType, TileType, TokenType, bit_width

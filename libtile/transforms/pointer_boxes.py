@@ -17,18 +17,8 @@ from math import gcd
 
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
-from libtile.analysis.affine import (
-    ONE,
-    ZERO,
-    Form,
-    Forms,
-    NotAffineError,
-    Polynomial,
-    one_like,
-    permuted,
-    positive_where,
-    reshaped,
-)
+from libtile.analysis.affine import Forms, one_like, permuted, positive_where, reshaped
+from libtile.analysis.polynomials import ONE, ZERO, Form, NotAffineError, Polynomial
 from libtile.dialects.cuda_tile.ops import OPS, CudaTileOp
 from libtile.dialects.cuda_tile.types import TileType, bit_width
 from libtile.support.records import dataclass, replace
@@ -103,7 +93,7 @@ class Box:
                 self._add_tile_dimension(d, extent, stride, above.get(d), below.get(d, []))
         self._add_lone(lone)
         self._add_unmasked()
-        if not self._is_of_launch(self.rest) or forms.bounds(self.rest)[0] < 0:
+        if not self._is_of_launch(self.rest) or not forms.is_negative_nowhere(self.rest):
             raise NotAffineError("the tensor would start at an address that changes within a launch")
 
     # -- forms with numbers -----------------------------------------------------------------------------------------
@@ -241,7 +231,7 @@ class Box:
 
     def _add(self, dim: Dimension) -> None:
         low, high = self.forms.bounds(dim.start)
-        if low < 0:
+        if low < 0 and not self.forms.is_negative_nowhere(dim.start):
             raise NotAffineError("it is not known that the tile starts at no negative index")
         if high + dim.extent > 1 << 31:
             raise NotAffineError("an index may need more than 31 bits")

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from libtile.analysis.affine import Forms, Polynomial
+from libtile.analysis.affine import Forms
+from libtile.analysis.polynomials import Polynomial
 from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
 from libtile.dialects.cuda_tile.types import NUMBER_TYPES, TileType, width_of
 from libtile.transforms.canonical_values import create_before

@@ -11,6 +11,10 @@ elements outside of the tensor. Two things are undefined through a view and are 
 not to happen, or asked at run time by an `if` around the access: a tile that starts beyond the tensor, and a negative
 index. Along a dimension without a mask the tensor is as large as the tiles that are accessed.
 
+A mask may leave out the first positions of a tile (`i >= low`: what lies in front of a tensor). No view does, whose
+indices are not negative. Unless that never happens, an `if` takes the view for tiles of which all first positions are
+in, and the pointers for others: at the edge of a tensor, where a padded convolution begins.
+
 Where a start is no multiple of the tile's extent, the tensor starts where the tile does.
 """
 
@@ -24,19 +28,8 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from libtile.analysis import Facts
-from libtile.analysis.affine import (
-    ONE,
-    ZERO,
-    Form,
-    Forms,
-    NotAffineError,
-    Polynomial,
-    loop_of,
-    one_like,
-    permuted,
-    positive_where,
-    reshaped,
-)
+from libtile.analysis.affine import Forms, one_like, permuted, positive_where, reshaped
+from libtile.analysis.polynomials import ONE, ZERO, Form, NotAffineError, Polynomial
 from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
 from libtile.dialects.cuda_tile.ops import CudaTileOp, build
 from libtile.dialects.cuda_tile.types import (
@@ -126,7 +119,10 @@ def _apply(op: CudaTileOp, plan: Plan | str) -> bool:
         reporting.missed(op, _REMARK, f"{what.capitalize()} through pointers is not one through a view", plan)
         return False
     message = f"{what.capitalize()} through pointers made one through a view"
+    message += " where the mask leaves out no first positions" if plan.whole else ""
     reporting.done(op, _REMARK, message, Guarded="yes" if plan.is_guarded else "no")
+    if plan.whole:
+        statistics.count(f"{what}s that keep their pointers for first positions")
     statistics.count(f"{what}s through views")
     if plan.is_guarded:
         statistics.count("guards")
@@ -202,7 +198,7 @@ class Plan:
     """How an access goes through a view. NotAffineError where it cannot, with the reason."""
 
     def __init__(self, op: CudaTileOp, forms: Forms) -> None:
-        self.forms = forms
+        self.op, self.forms = op, forms
         pointers = op.operand_group("source" if is_op(op, "load_ptr_tko") else "destination")[0]
         assert isinstance(pointers.type, TileType)
         _check_access(op, pointers.type)
@@ -210,6 +206,8 @@ class Plan:
         self.dims = [Dimension(extent, step) for extent, step in zip(self.form.shape, self.form.steps)]
         self.needed: list[tuple[Polynomial, Polynomial]] = []
         """Pairs of which the first has to be less than the second, or nothing is accessed."""
+        self.whole: list[Polynomial] = []
+        """What has to be greater than 0, or the first positions of the tile are masked."""
         self.conditions = Conditions()
         mask = op.optional_operand("mask")
         if mask is not None:
@@ -221,7 +219,7 @@ class Plan:
 
     @property
     def is_guarded(self) -> bool:
-        return bool(self.needed or self.conditions.scalars)
+        return bool(self.needed or self.whole or self.conditions.scalars)
 
     def _check_strides(self) -> None:
         for dim in self.dims:
@@ -248,17 +246,20 @@ class Plan:
         return lower
 
     def _need(self, small: Polynomial, large: Polynomial) -> None:
-        if not self.forms.is_positive(large - small):
+        if not self.forms.is_positive(large - small, self.op):
             self.needed.append((small, large))
 
     def _place(self, lower: dict[int, list[Polynomial]]) -> None:
         for number, bounds in lower.items():
             for bound in bounds:
-                if self.forms.is_positive(bound):
+                if self.forms.is_positive(bound, self.op):
                     continue
-                if not self.forms.divisible(bound - ONE, self.dims[number].extent):
-                    raise NotAffineError("the mask leaves out the first positions of a tile")
-                self.needed.append((ZERO, bound))  # then all positions are in, or all are out
+                if self.forms.divisible(bound - ONE, self.dims[number].extent):
+                    self.needed.append((ZERO, bound))  # then all positions are in, or all are out
+                elif self.forms.is_positive(ONE - bound, self.op):
+                    raise NotAffineError("the mask leaves out the first positions of each tile")
+                else:
+                    self.whole.append(bound)
         self.rest = self.form.start
         for number, dim in enumerate(self.dims):
             if dim.below is not None and not dim.is_unit:
@@ -268,7 +269,8 @@ class Plan:
         for dim in self.dims:
             if dim.below is None and not dim.is_unit:
                 self._place_unmasked(dim)
-        if self.forms.bounds(self.rest)[0] < 0:  # an address in front of the pointer may be none at all
+        # An address in front of the pointer may be none at all.
+        if not self.forms.is_negative_nowhere(self.rest, self.op):
             for dim in self.dims:
                 dim.size, dim.start = dim.size - dim.start if dim.below is not None else dim.size, ZERO
                 if dim.below is None:
@@ -279,7 +281,8 @@ class Plan:
         assert dim.below is not None
         taken = {monomial: -factor for monomial, factor in dim.below.terms if monomial and factor < 0}
         start = Polynomial.of(taken)
-        at_least_zero = self.forms.bounds(start)[0] >= 0 or any(bound == start + ONE for bound in lower)
+        masked = any(bound == start + ONE for bound in lower)
+        at_least_zero = masked or self.forms.is_negative_nowhere(start, self.op)
         if at_least_zero and self.forms.divisible(start, dim.extent):
             dim.start = start
         dim.size = dim.below + dim.start
@@ -294,19 +297,20 @@ class Plan:
             left = list(monomial)
             if divisor is None or factor <= 0 or factor % divisor[1] or not take(left, divisor[0]) or len(left) != 1:
                 continue
-            loop, number = loop_of(self.forms.unknowns[left[0]]), factor // divisor[1]
+            loop, number = self.forms.loop_of(self.forms.unknowns[left[0]]), factor // divisor[1]
             term = Polynomial.of({tuple(left): number})
-            if loop is None or loop.attribute_value("unsignedCmp") or self.forms.bounds(term)[0] < 0:
+            most = self.forms.at_most(loop, number, self.op) if loop is not None else None
+            if most is None or not self.forms.is_negative_nowhere(term, self.op):
                 continue
             if not self.forms.divisible(term, dim.extent):
                 continue
-            start, end = start + term, end + self.forms.at_most(loop, number)
+            start, end = start + term, end + most
         dim.start, dim.size = start, end
         self.rest -= start * dim.stride
 
     def _check_sizes(self) -> None:
         numbers = [number for dim in self.dims for number in (dim.start, dim.size, dim.stride)]
-        numbers += [self.rest, *(number for pair in self.needed for number in pair)]
+        numbers += [self.rest, *self.whole, *(number for pair in self.needed for number in pair)]
         for number in numbers:
             low, high = self.forms.bounds(number)
             if low < -_LARGEST or high > _LARGEST:
@@ -354,7 +358,7 @@ class Writer(ScalarWriter):
         self.place = then.last_op
         then.last_op.operands = self._access()[: len(types)]
         self.place = otherwise.last_op
-        otherwise.last_op.operands = self._nothing()[: len(types)]
+        otherwise.last_op.operands = (self._again() if self.plan.whole else self._nothing())[: len(types)]
         for end in (then.last_op, otherwise.last_op):
             end.location = op.location
         replace_op(op, [*guard.results, *([] if token else [None])])
@@ -362,9 +366,10 @@ class Writer(ScalarWriter):
     def _condition(self) -> SSAValue:
         condition: SSAValue | None = None
         type_ = TileType((), i1)
-        bits = self.bits([number for pair in self.plan.needed for number in pair])
+        pairs = [*self.plan.needed, *((ZERO, bound) for bound in self.plan.whole)]
+        bits = self.bits([number for pair in pairs for number in pair])
         parts = list(dict.fromkeys(self.plan.conditions.scalars))
-        for small, large in dict.fromkeys(self.plan.needed):
+        for small, large in dict.fromkeys(pairs):
             operands = {"lhs": self.number(small, bits), "rhs": self.number(large, bits)}
             settings = {"comparison_predicate": "less_than", "signedness": "signed"}
             parts.append(self.create("cmpi", operands, type_, **settings))
@@ -451,6 +456,15 @@ class Writer(ScalarWriter):
         known = ELEMENTS[NUMBER_NAMES[element]].padding
         keywords = [word for word, stored in known.items() if stored == bits]
         return next((word for word in keywords if word == "zero" or is_float(element)), None)
+
+    def _again(self) -> list[SSAValue]:
+        """The access as it was."""
+        again = self.access.clone()
+        again.location = self.access.location
+        block = self.place.parent_block()
+        assert block is not None
+        block.insert_op_before(again, self.place)
+        return list(again.results)
 
     def _nothing(self) -> list[SSAValue]:
         """The op's results where no element is accessed."""

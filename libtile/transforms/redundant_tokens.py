@@ -11,8 +11,8 @@
   former waits for both. What an assembler makes of stores that wait for no store is another order of all that they
   store, which takes more registers or fewer; what is certain is the barrier that it saves (`every_store`). The more
   tiles it may reduce at once, the more it keeps.
-- In a `for`, accesses that only read, or touch in each iteration what no other iteration touches, wait for what came
-  before the loop, and not for the iteration before: behind the loop all of them are waited for.
+- In a loop, accesses that only read, or touch in each iteration what no other iteration touches, wait for what came
+  before the loop, and not for the iteration before: behind the loop all of them are waited for, wherever it ends.
 
 What a token implies is `analysis.tokens`' to say, and what is disjoint `analysis.aliasing`'s. Two accesses of which one
 writes stay ordered as they were where they may touch the same memory.
@@ -20,16 +20,18 @@ writes stay ordered as they were where they may touch the same memory.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Container, Sequence
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, i32
 from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue, Use
 from xdsl.passes import ModulePass
+from xdsl.rewriter import Rewriter
 
 from libtile.analysis import Facts
 from libtile.analysis.aliasing import Aliasing
-from libtile.analysis.tokens import TokenGraph, before, is_fresh, iteration_ends
+from libtile.analysis.counters import carried_number
+from libtile.analysis.tokens import TokenGraph, before, is_fresh, iteration_ends, loop_ends
 from libtile.dialects.cuda_tile.ops import SEGMENTS, CudaTileOp, build
 from libtile.dialects.cuda_tile.types import TileType, TokenType
 from libtile.dialects.effect_traits import ReadsThrough, WritesThrough, accessed, is_weak
@@ -51,6 +53,7 @@ _MOST_REDUCED = 4
 """Tiles that may be reduced at once for these stores; beyond, what is known of all of them takes registers."""
 _REMARK = "RedundantTokens"
 _MAY_MEET = "an access of one iteration may touch what one of another iteration touches"
+_NO_COUNT = "one of them writes, and nothing counts the iterations of the loop"
 _NOT_WORTH_IT = "a barrier less is not worth another order of what is computed for them"
 
 
@@ -84,7 +87,6 @@ def eliminate_redundant_tokens(root: Operation, distinct_elements: bool = False,
         ops = [op for op in ops if op.results and isinstance(op.results[-1].type, TokenType) and not op.regions]
         while _sweep(function, ops):
             changed = True
-            ops = [op for op in ops if op.parent is not None]
     return changed
 
 
@@ -92,15 +94,16 @@ def _ops(function: CudaTileOp) -> list[CudaTileOp]:
     return [op for op in walk(function) if isinstance(op, CudaTileOp)]
 
 
-def _sweep(function: CudaTileOp, ops: Sequence[CudaTileOp]) -> bool:
-    """Take out what can be, once; `ops` are those of the function that have a token as their last result."""
+def _sweep(function: CudaTileOp, ops: list[CudaTileOp]) -> bool:
+    """Take out what can be, once; `ops` are those of the function that have a token as their last result, and are kept
+    up to date."""
     changed = False
     joins = [op for op in ops if op.has_trait(JoinsTokens)]
     if joins:
         graph = TokenGraph(function)
         for op in joins:
-            changed |= _join(op, graph)
-    ops = [op for op in ops if op.parent is not None]
+            changed |= op.parent is not None and _join(op, graph)
+        ops[:] = [op for op in ops if op.parent is not None]
     changed |= _reads_after_reads(ops)
     for op in ops:
         changed |= _drop_fresh(op)
@@ -141,7 +144,7 @@ def _unchanged_carried(ops: Sequence[CudaTileOp]) -> bool:
 
 
 def _join(op: CudaTileOp, graph: TokenGraph) -> bool:
-    operands = list(dict.fromkeys(op.operands))
+    operands = _flat(op)
     dropped = len(op.operands) - len(operands)
     kept: list[SSAValue] = []
     for index, token in enumerate(operands):
@@ -151,18 +154,58 @@ def _join(op: CudaTileOp, graph: TokenGraph) -> bool:
         if len(operands) > _MOST_COMPARED or not any(graph.holds(other, token) for other in others):
             kept.append(token)
     dropped += len(operands) - len(kept)
-    if not dropped and len(kept) != 1:
+    if kept == list(op.operands) and len(kept) != 1:
         return False
-    statistics.count("operands of joins dropped", dropped)
+    if dropped > 0:
+        statistics.count("operands of joins dropped", dropped)
     if len(kept) == 1:
         replace_op(op, kept)
     else:
-        op.operands = kept
+        joined, op.operands = list(op.operands), kept
+        _erase_unused_joins(joined)
     return True
 
 
-def _reads_after_reads(ops: Sequence[CudaTileOp]) -> bool:
-    """Let weak loads wait for what the weak loads before them wait for; whoever waits for the former waits for both."""
+def _erase_unused_joins(tokens: Sequence[SSAValue]) -> None:
+    """Take out joins that nothing uses any more, of those that made tokens."""
+    pending = list(tokens)
+    while pending:
+        maker = pending.pop().owner
+        if not isinstance(maker, CudaTileOp) or not maker.has_trait(JoinsTokens) or maker.parent is None:
+            continue
+        if maker.results[0].first_use is None:
+            pending += maker.operands
+            Rewriter.erase_op(maker)
+
+
+def _flat(op: CudaTileOp) -> list[SSAValue]:
+    """What a join joins, with what those joins join of whose results nothing else is made, or that add nothing to the
+    others."""
+    found = dict.fromkeys(op.operands)
+    if len(found) == 1:
+        return list(found)
+    seen: set[SSAValue] = {op.results[0]}
+    pending = list(found)
+    while pending:
+        token = pending.pop()
+        maker = token.owner
+        if token in seen or not isinstance(maker, CudaTileOp) or not maker.has_trait(JoinsTokens):
+            continue
+        seen.add(token)
+        new = [other for other in maker.operands if other not in found]
+        alone = all(use.operation is op for use in token.uses)
+        if len(found) + len(new) - 1 > (_MOST_COMPARED if alone else len(found)):
+            continue
+        place = list(found).index(token)
+        found = dict.fromkeys([*list(found)[:place], *new, *list(found)[place + 1 :]])
+        statistics.count("joins of joins")
+        pending += new
+    return list(found)
+
+
+def _reads_after_reads(ops: list[CudaTileOp]) -> bool:
+    """Let weak loads wait for what the weak loads before them wait for; whoever waits for the former waits for both.
+    Adds the joins that it makes to the ops."""
     loads = [op for op in ops if op.has_trait(ReadsThrough) and is_weak(op)]
     behind: dict[Operation, SSAValue | None] = {}
     for op in loads:
@@ -171,28 +214,33 @@ def _reads_after_reads(ops: Sequence[CudaTileOp]) -> bool:
     changed = False
     for op in reversed(loads):  # what one stops to wait for may be free to wait for less itself
         token, earlier = next(iter(before(op.results[-1])), None), behind[op]
-        if token is None or token is earlier:
+        kept = [] if earlier is None else [earlier]
+        if token is not None and token is earlier:  # no read, but maybe a join of some
+            kept, passed = _needed(token, lambda maker: maker.has_trait(ReadsThrough) and is_weak(maker))
+            kept = kept if passed and len(kept) <= _MOST_COMPARED else [token]
+        if token is None or kept == [token]:
             continue
-        _wait_for_both(op, token)
-        _set_token(op, earlier)
+        ops += filter(None, (_wait_for_both(op, token), _wait_for(op, kept)))
         reporting.done(op, _REMARK, "Read does not wait for reads")
         statistics.count("reads that wait for no read")
         changed = True
     return changed
 
 
-def _wait_for_both(op: CudaTileOp, token: SSAValue) -> None:
-    """Let whoever waits for an access wait for another token as well, which the access is about to do without."""
+def _wait_for_both(op: CudaTileOp, token: SSAValue) -> CudaTileOp | None:
+    """Let whoever waits for an access wait for another token as well, which the access is about to do without; returns
+    the join of both."""
     own, block = op.results[-1], op.parent_block()
     uses = list(own.uses)
     if not uses:
-        return
+        return None
     assert block is not None
     both = build("join_tokens", {"tokens": [own, token]}, [TokenType()])
     both.location = op.location
     block.insert_op_after(both, op)
     for use in uses:
         use.operation.operands[use.index] = both.results[0]
+    return both
 
 
 # -- accesses of different memory -------------------------------------------------------------------------------------
@@ -206,7 +254,8 @@ def _disjoint(function: CudaTileOp, distinct_elements: bool, every_store: bool) 
     aliasing = Aliasing(Facts(function), distinct_elements)
     changed = False
     for op in reversed(_ops(function)):  # inner loops first
-        if is_op(op, "for"):
+        flow = control_flow(op)
+        if flow is not None and flow.is_loop:
             changed |= _between_iterations(op, aliasing)
     waiting = frozenset() if every_store else _waiting_stores(accesses, aliasing)
     for op in accesses:
@@ -290,39 +339,124 @@ def _is_of_one_element(store: CudaTileOp) -> bool:
 
 def _passes_stores(op: CudaTileOp, aliasing: Aliasing) -> bool:
     token = op.optional_operand("token")
-    return token is not None and any(passed.has_trait(WritesThrough) for passed in _needed(token, op, aliasing)[1])
+    if token is None:
+        return False
+    _, passed = _needed(token, lambda access: _is_passed(access, op, aliasing, True))
+    return any(access.has_trait(WritesThrough) for access in passed)
 
 
 def _between_iterations(loop: CudaTileOp, aliasing: Aliasing) -> bool:
-    """Let what is ordered by a token that a `for` carries wait for what came before the loop only, where no access
+    """Let what is ordered by a token that a loop carries wait for what came before the loop only, where no access
     touches what one of them writes in another iteration. What comes behind the loop waits for all of them."""
-    arguments = loop.regions[0].blocks[0].args[1:]
-    tokens = [number for number, argument in enumerate(arguments) if isinstance(argument.type, TokenType)]
-    graph, ends = (TokenGraph(loop), iteration_ends(loop)) if tokens else (None, [])
+    flow = control_flow(loop)
+    assert flow is not None
+    carried = [
+        (number, value)
+        for number, value in flow.entry(loop)
+        if isinstance(value, BlockArgument) and isinstance(value.type, TokenType)
+    ]
+    graph = TokenGraph(loop) if carried else None
     changed = False
-    for index in tokens:
-        carried, start = arguments[index], loop.operand_group("initValues")[index]
+    for number, argument in carried:
         assert graph is not None
-        accesses = _accesses_of_iteration(loop, index, ends, graph)
-        waiting = [use for use in carried.uses if use.operation not in ends and not _only_gathers(use, graph)]
-        if not accesses or not waiting:
+        chain = _Chain(loop, argument, loop.operands[number], graph)
+        if not chain.accesses or not chain.waiting:
             continue
-        first = [op for op in accesses if op.optional_operand("token") is carried] or accesses[-1:]
+        accesses = chain.accesses
+        first = [op for op in accesses if op.optional_operand("token") is argument] or accesses[-1:]
         if not aliasing.are_disjoint_in_loop(accesses, loop):
-            reporting.missed(first[0], _REMARK, "Access waits for the iteration before", _MAY_MEET)
+            writes = not all(op.has_trait(ReadsThrough) for op in accesses)
+            unknown = writes and aliasing.forms.step_of(loop) is None
+            reporting.missed(
+                first[0], _REMARK, "Access waits for the iteration before", _NO_COUNT if unknown else _MAY_MEET
+            )
             continue
-        for use in waiting:
-            use.operation.operands[use.index] = start
+        chain.drop_order()
         for op in first:
             reporting.done(op, _REMARK, "Access does not wait for itself in the iteration before")
-        for end in ends:
-            last = end.operands[index]
-            if last is not carried:
-                end.operands[index] = create_before(end, "join_tokens", {"tokens": [carried, last]}, [TokenType()])
         statistics.count("accesses that wait for no other iteration", len(first))
-        changed = True
-        graph = TokenGraph(loop)
+        changed, graph = True, TokenGraph(loop)
     return changed
+
+
+class _Chain:
+    """What is ordered by a token that a loop carries: `accesses` are the weak accesses of its body, at any depth, that
+    stand between the token and what an iteration hands on, or leaves the loop with. None where something else stands
+    there, or waits for one of them. `waiting` are the uses of the token that order something."""
+
+    def __init__(self, loop: CudaTileOp, carried: BlockArgument, start: SSAValue, graph: TokenGraph) -> None:
+        self.carried, self.start = carried, start
+        self._loop, self._graph = loop, graph
+        self._ends, self._leaves = iteration_ends(loop), loop_ends(loop)
+        self._number = carried_number(carried, loop) or 0
+        self._tokens: set[SSAValue] = set()
+        exits = {*self._ends, *self._leaves}
+        self.waiting = [use for use in carried.uses if use.operation not in exits and not _only_gathers(use, graph)]
+        self.accesses = self._found() if self.waiting and self._ends else []
+
+    def _found(self) -> list[CudaTileOp]:
+        ops: dict[CudaTileOp, None] = {}
+        behind = self._behind()
+        pending = [end.operands[self._number] for end in self._ends]
+        pending += [token for op in self._leaves for token in op.operands if token in behind]
+        self._tokens = seen = {self.carried, self.start}
+        while pending:
+            token = pending.pop()
+            if token in seen:
+                continue
+            seen.add(token)
+            if not is_within(token, self._loop):
+                return []
+            sources = self._graph.sources(token)
+            if sources is not None:
+                pending += sources
+                continue
+            op = token.owner
+            if not isinstance(op, CudaTileOp):
+                return []
+            orders = not op.has_trait(JoinsTokens) and not op.has_trait(FreshToken)
+            if orders and (accessed(op) is None or not is_weak(op)):
+                return []
+            ops[op] = None
+            pending += before(token)
+        if any(self._is_elsewhere(use, ops) for token in seen if token is not self.start for use in token.uses):
+            return []
+        return [op for op in ops if accessed(op) is not None]
+
+    def _behind(self) -> set[SSAValue]:
+        """The tokens of the body that hold the carried one, or may stand for one that does."""
+        found: set[SSAValue] = {self.carried}
+        pending: list[SSAValue] = [self.carried]
+        while pending:
+            for use in pending.pop().uses:
+                if use.operation in self._ends or use.operation in self._leaves:
+                    continue
+                led = [value for number, value in edges(use.operation) if number == use.index]
+                made = [value for value in use.operation.results if isinstance(value.type, TokenType)]
+                new = [value for value in (led or ([] if use.operation.regions else made)) if value not in found]
+                found.update(new)
+                pending += new
+        return found
+
+    def _is_elsewhere(self, use: Use, ops: Container[Operation]) -> bool:
+        """Whether a token of the chain goes to something that is no part of it."""
+        op = use.operation
+        if op in ops or op in self._leaves or (op in self._ends and use.index == self._number):
+            return False
+        led = [value for number, value in edges(op) if number == use.index]
+        return not led or any(value not in self._tokens and value.first_use is not None for value in led)
+
+    def drop_order(self) -> None:
+        """Let nothing wait for the iteration before, and what the loop hands on and gives hold all iterations."""
+        for use in self.waiting:
+            use.operation.operands[use.index] = self.start
+        held = [(end, self._number) for end in self._ends]
+        inside = self._tokens - {self.start}
+        held += [(op, n) for op in self._leaves for n, token in enumerate(op.operands) if token in inside]
+        for op, number in held:
+            last = op.operands[number]
+            if last is not self.carried:
+                op.operands[number] = create_before(op, "join_tokens", {"tokens": [self.carried, last]}, [TokenType()])
 
 
 def _only_gathers(use: Use, graph: TokenGraph) -> bool:
@@ -346,62 +480,24 @@ def _only_gathers(use: Use, graph: TokenGraph) -> bool:
     return True
 
 
-def _accesses_of_iteration(
-    loop: CudaTileOp, index: int, ends: Sequence[Operation], graph: TokenGraph
-) -> list[CudaTileOp]:
-    """The weak accesses of a loop's body, at any depth, that stand between a token that it carries and what it hands
-    on; none where something else stands there, or waits for one of them."""
-    carried, start = loop.regions[0].blocks[0].args[1 + index], loop.operand_group("initValues")[index]
-    ops: dict[CudaTileOp, None] = {}
-    pending, seen = [end.operands[index] for end in ends], {carried, start}
-    while pending:
-        token = pending.pop()
-        if token in seen:
-            continue
-        seen.add(token)
-        if not is_within(token, loop):
-            return []
-        sources = graph.sources(token)
-        if sources is not None:
-            pending += sources
-            continue
-        op = token.owner
-        if not isinstance(op, CudaTileOp):
-            return []
-        if not op.has_trait(JoinsTokens) and not op.has_trait(FreshToken) and (accessed(op) is None or not is_weak(op)):
-            return []
-        ops[op] = None
-        pending += before(token)
-    for use in (use for token in seen if token is not start for use in token.uses):
-        if use.operation in ops or (use.operation in ends and use.index == index):
-            continue
-        led = [value for number, value in edges(use.operation) if number == use.index]
-        if not led or any(value not in seen and value.first_use is not None for value in led):
-            return []
-    return [op for op in ops if accessed(op) is not None]
-
-
 def _past_disjoint(op: CudaTileOp, aliasing: Aliasing, past_stores: bool = True) -> bool:
     """Let an access wait for what those before it wait for, as long as these touch other memory."""
     token = op.optional_operand("token")
     if token is None:
         return False
-    kept, passed = _needed(token, op, aliasing, past_stores)
+    kept, passed = _needed(token, lambda access: _is_passed(access, op, aliasing, past_stores))
     if not passed or len(kept) > _MOST_COMPARED:
         return False
     _wait_for_both(op, token)
-    _set_token(
-        op, create_before(op, "join_tokens", {"tokens": kept}, [TokenType()]) if len(kept) > 1 else (*kept, None)[0]
-    )
+    _wait_for(op, kept)
     reporting.done(op, _REMARK, "Access does not wait for those of other memory", Accesses=len(passed))
     statistics.count("accesses of other memory that are not waited for", len(passed))
     return True
 
 
-def _needed(
-    token: SSAValue, op: CudaTileOp, aliasing: Aliasing, past_stores: bool = True
-) -> tuple[list[SSAValue], list[CudaTileOp]]:
-    """The tokens that `op` has to wait for, of those that `token` stands for; and the accesses that it need not."""
+def _needed(token: SSAValue, is_passed: Callable[[CudaTileOp], bool]) -> tuple[list[SSAValue], list[CudaTileOp]]:
+    """The tokens that somebody has to wait for, of those that `token` stands for; and the accesses that it need not,
+    with joins taken apart."""
     needed: dict[SSAValue, None] = {}
     seen: set[SSAValue] = set()
     passed: list[CudaTileOp] = []
@@ -416,7 +512,7 @@ def _needed(
             needed[value] = None
         elif maker.has_trait(JoinsTokens):
             pending += reversed(maker.operands)
-        elif _is_passed(maker, op, aliasing, past_stores):
+        elif is_passed(maker):
             passed.append(maker)
             pending += before(value)
         elif not maker.has_trait(FreshToken):
@@ -428,6 +524,16 @@ def _is_passed(access: CudaTileOp, op: CudaTileOp, aliasing: Aliasing, past_stor
     if accessed(access) is None or not is_weak(access) or (access.has_trait(WritesThrough) and not past_stores):
         return False
     return aliasing.are_disjoint(access, op)
+
+
+def _wait_for(op: CudaTileOp, tokens: Sequence[SSAValue]) -> CudaTileOp | None:
+    """Let an access wait for these tokens, and nothing else; returns the join of several."""
+    if len(tokens) < 2:
+        _set_token(op, next(iter(tokens), None))
+        return None
+    joined = create_before(op, "join_tokens", {"tokens": tokens}, [TokenType()])
+    _set_token(op, joined)
+    return joined.owner if isinstance(joined.owner, CudaTileOp) else None
 
 
 def _set_token(op: CudaTileOp, token: SSAValue | None) -> None:

@@ -21,7 +21,8 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from libtile.analysis import Facts
-from libtile.analysis.affine import Forms, NotAffineError, one_like, positive_where
+from libtile.analysis.affine import Forms, one_like, positive_where
+from libtile.analysis.polynomials import NotAffineError
 from libtile.dialects.constant_ops import has_constants
 from libtile.dialects.cuda_tile.attributes import DenseElementsAttr, EnumAttr
 from libtile.dialects.cuda_tile.ops import OPS, CudaTileOp

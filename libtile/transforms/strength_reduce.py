@@ -19,7 +19,8 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from libtile.analysis import Facts
-from libtile.analysis.affine import ZERO, Form, Forms, NotAffineError, Polynomial
+from libtile.analysis.affine import Forms
+from libtile.analysis.polynomials import ZERO, Form, NotAffineError, Polynomial
 from libtile.dialects.cuda_tile.elementwise import is_elementwise
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.dialects.cuda_tile.types import NUMBER_TYPES, TileType, tile_shape

@@ -23,7 +23,8 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from libtile.analysis import Facts
-from libtile.analysis.affine import ONE, ZERO, Forms, NotAffineError, Polynomial
+from libtile.analysis.affine import Forms
+from libtile.analysis.polynomials import ONE, ZERO, NotAffineError, Polynomial
 from libtile.dialects.cuda_tile.attributes import OUTSIDE_ATTRIBUTE
 from libtile.dialects.cuda_tile.ops import CudaTileOp, build
 from libtile.dialects.cuda_tile.types import (

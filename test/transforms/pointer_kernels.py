@@ -151,11 +151,13 @@ def product(kind: str) -> str:
     with what remains of k. `whole`: no masks on loads, for sizes that are multiples of the tile's. `transposed`: b is
     n x k. `unsigned`: 64 bits, and unsigned comparisons, as cuTile's gathers. `batched`: the third dimension of the
     grid is a batch. `carried`: the loop moves tiles of pointers on, as Triton's tutorials do; `carried_elements`: in a
-    loop over elements.
+    loop over elements; `looped` and `looped_down`: a `loop` carries them, and a number that counts the tiles, or those
+    that are left.
     """
     body = Body(ASSUMED.split("\n"))
-    by_tile = kind in ("blocks", "remaining", "whole", "carried")
-    moves = kind.startswith("carried")
+    by_tile = kind in ("blocks", "remaining", "whole", "carried", "looped", "looped_down")
+    looped, down_ = kind.startswith("looped"), kind == "looped_down"
+    moves = kind.startswith("carried") or looped
     a, b, c = "%a", "%b", "%c"
     if kind == "batched":
         for name, (rows, columns) in {"a": ("%m", "%k"), "b": ("%k", "%n"), "c": ("%m", "%n")}.items():
@@ -178,9 +180,19 @@ def product(kind: str) -> str:
         along, down = body.spread("%c32", T), body.spread(body.op("muli %n, %c32 : tile<i32>"), T)
         carried += f", %at = {first}, %bt = {second}"
     types = f"tile<32x32xf32>{pointers}"
-    loop = f"for %i in (%zero to {bound}, step {step}) : tile<i32> iter_values({carried})"
-    body.lines.append(f"{results} = {loop} -> ({types}) {{")
-    at = body.op("muli %i, %c32 : tile<i32>") if by_tile else "%i"
+    if looped:
+        first_number, ask = (bound, "less_than_or_equal %i, %zero") if down_ else ("%zero", f"less_than %i, {bound}")
+        types = f"tile<i32>, {types}"
+        head = f"loop iter_values(%i = {first_number}, {carried}) : {types} -> {types}"
+        body.lines.append(f"%iend, {results} = {head} {{")
+        asked = body.op(f"cmpi {ask}, signed : tile<i32> -> tile<i1>")
+        leave = f"break %i, %acc, %at, %bt : {types}"
+        body.lines.append(f"if {asked} {{\n{leave}\n}}" if down_ else f"if {asked} {{\n}} else {{\n{leave}\n}}")
+    else:
+        loop = f"for %i in (%zero to {bound}, step {step}) : tile<i32> iter_values({carried})"
+        body.lines.append(f"{results} = {loop} -> ({types}) {{")
+    number = body.op(f"subi {bound}, %i : tile<i32>") if down_ else "%i"
+    at = body.op(f"muli {number}, %c32 : tile<i32>") if by_tile else "%i"
     rows, columns, depth = ("%m", "%n", "%k") if kind != "whole" else (None, None, None)
     more = {"unsigned": kind == "unsigned"}
     if kind == "remaining":
@@ -203,6 +215,8 @@ def product(kind: str) -> str:
     for name, step_ in (("%at", along), ("%bt", down)) if moves else ():
         moved = "tile<32x32xptr<f16>>, tile<32x32xi32> -> tile<32x32xptr<f16>>"
         ends.append(body.op(f"offset {name}, {step_} : {moved}"))
+    if looped:
+        ends.insert(0, body.op(f"{'subi' if down_ else 'addi'} %i, %one : tile<i32>"))
     body.lines += [f"continue {', '.join(ends)} : {types}", "}"]
     body.access(c, "f32", T, ("%row", "%col"), ("%n", None), ("%m", "%n"), store="%sum", **more)
     return body.text(PARAMETERS)
@@ -218,6 +232,8 @@ PRODUCTS = (
     "batched",
     "carried",
     "carried_elements",
+    "looped",
+    "looped_down",
 )
 
 

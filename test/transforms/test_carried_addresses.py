@@ -150,3 +150,66 @@ def test_what_a_loop_carries_by_itself_is_unknown():
 def test_pointers_that_a_loop_carries_are_not_computed_anew():
     module, _ = behind(kernel(), "strength-reduce{min-ops=1}")
     assert str(module).count("offset") == kernel().count("offset")
+
+
+# -- what a `loop` carries --------------------------------------------------------------------------------------------
+
+
+def uncounted(
+    ask: str = "less_than %i, %n", move: str = "addi %i, %one", by: int = 8, end: str = "", first: str = "%zero"
+) -> str:
+    """The same with a `loop`, which goes on as long as a comparison holds."""
+    text = kernel(move=by, end=end)
+    start, stop = text.index("%sum, %last = for"), text.index("%x, %t = load")
+    types = f"tile<i32>, tile<8xf32>, {POINTERS}"
+    head = f"""%end, %sum, %last = loop iter_values(%i = {first}, %acc = %none, %at = %first) : {types} -> {types} {{
+        %on = cmpi {ask}, signed : tile<i32> -> tile<i1>
+        if %on {{ }} else {{ break %i, %acc, %at : {types} }}
+        %moved = {move} : tile<i32>
+        """
+    ends = f"continue %more, %next : tile<8xf32>, {POINTERS}"
+    return text[:start] + head + text[stop:].replace(ends, f"continue %moved, %more, %next : {types}")
+
+
+ODD = f"""%odd = remi %i, %two signed : tile<i32>
+  %is = cmpi equal %odd, %one, signed : tile<i32> -> tile<i1>
+  if %is {{
+    continue %moved, %acc, %next : tile<i32>, tile<8xf32>, {POINTERS}
+  }}"""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        uncounted(),
+        uncounted(move="addi %i, %two", by=16),
+        uncounted("greater_than %i, %zero", "subi %i, %one", first="%n"),
+        uncounted(end=ODD),
+        uncounted("not_equal %i, %n", "addi %i, %one overflow<no_signed_wrap>"),
+    ],
+    ids=["plain", "steps of two", "down", "early ends", "by a flag"],
+)
+def test_a_load_through_pointers_that_a_loop_carries_becomes_one_through_a_view(text):
+    module, reasons = behind(text, "recover-views,canonicalize,dce")
+    assert "load_view_tko" in str(module).split(" loop ")[1] and not reasons
+    assert "ptr_tko" not in str(module)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (uncounted("not_equal %i, %n"), "counts nothing"),  # it may go around
+        (uncounted(move="addi %i, %s"), "counts nothing"),
+        (uncounted(move="addi %i, %two", by=7), "does not add the same"),
+        (uncounted(end=ODD.replace("%acc, %next", "%acc, %at")), "does not add the same"),
+        (uncounted(end=ODD.replace("%moved, %acc", "%i, %acc").replace("%odd, %one", "%odd, %two")), "counts nothing"),
+    ],
+    ids=["until a number", "by what is not known", "no multiple", "not always", "not counted always"],
+)
+def test_pointers_stay_that_a_loop_does_not_count(text, why):
+    module, reasons = behind(text.replace("%s: tile<i32>", "%s0: tile<i32>").replace(
+        "%zero = ", "%s = assume bounded<1, 8>, %s0 : tile<i32>\n%zero = ", 1), "recover-views")  # fmt: skip
+    assert "load_ptr_tko" in str(module)
+    assert reasons[0] == f"an index or an address comes from a loop that {why}" + (
+        " to it each time" if why.startswith("does") else ""
+    )

@@ -153,6 +153,57 @@ def test_what_lies_outside_is_masked_and_tiles_beyond_the_tensor_are_not_accesse
         assert run_copy(module, n, m, 24, grid).tobytes() == expected.tobytes(), (n, m)
 
 
+def halo(kind: str = "signed") -> str:
+    """A kernel that copies what lies one row and three columns before its tile: in front of the tensor that is masked,
+    by a comparison of its own, or by an unsigned one."""
+    made = body()
+    row = made.op("subi %row, %one overflow<no_signed_wrap> : tile<i32>")
+    three = made.op("constant <i32: 3> : tile<i32>")
+    column = made.op(f"subi %col, {three} overflow<no_signed_wrap> : tile<i32>")
+    if kind == "unsigned":
+        value = made.access("%p", "i32", TILE, (row, column), ("%ld", None), ("%n", "%m"), unsigned=True)
+    else:
+        shape, masks = "8x16", []
+        for dim, start in enumerate((row, column)):
+            for predicate, bound in (("less_than", ("%n", "%m")[dim]), ("greater_than_or_equal", "%zero")):
+                at = made.positions(start, dim, TILE)
+                operands = f"{at}, {made.spread(bound, TILE)}, signed"
+                masks.append(made.op(f"cmpi {predicate} {operands} : tile<{shape}xi32> -> tile<{shape}xi1>"))
+        for mask in masks[1:]:
+            masks[0] = made.op(f"andi {masks[0]}, {mask} : tile<{shape}xi1>")
+        at, fill = made.address("%p", "i32", TILE, (row, column), ("%ld", None)), made.spread("%zero", TILE)
+        types = f"tile<{shape}xptr<i32>>, tile<{shape}xi1>, tile<{shape}xi32> -> tile<{shape}xi32>, token"
+        made.lines.append(f"%value, %t = load_ptr_tko weak {at}, {masks[0]}, {fill} : {types}")
+        value = "%value"
+    made.access("%q", "i32", TILE, ("%row", "%col"), ("%m", None), ("%n", "%m"), store=value)
+    return made.text(PARAMETERS)
+
+
+@pytest.mark.parametrize("kind", ["signed", "unsigned"])
+def test_tiles_at_the_edge_whose_first_positions_are_masked_keep_their_pointers(kind: str) -> None:
+    text = halo(kind)
+    module, reported = transformed(text)
+    assert names(module).count("load_view_tko") == names(module).count("load_ptr_tko") == 1
+    assert "leaves out no first positions" in reported[0].message
+    for n, m, grid in ((8, 16, (1, 1)), (13, 20, (2, 2)), (40, 50, (5, 4)), (1, 1, (1, 1))):
+        expected = run_copy(libtile.parse(text), n, m, m + 3, grid)
+        assert expected.any() and run_copy(module, n, m, m + 3, grid).tobytes() == expected.tobytes(), (n, m)
+    kept_, said = transformed(text, "recover-views{guard=false}")
+    assert "load_view_tko" not in names(kept_) and said[0].kind is remarks.Kind.MISSED
+
+
+def test_a_branch_on_the_way_says_that_no_first_positions_are_masked() -> None:
+    text = halo().replace("%value, %t = load", "%in = cmpi greater_than %row, %zero, signed : tile<i32> -> tile<i1>\n"
+                          "%right = cmpi greater_than %col, %zero, signed : tile<i32> -> tile<i1>\n"
+                          "%both = andi %in, %right : tile<i1>\nif %both {\n} else {\nreturn\n}\n"
+                          "%value, %t = load")  # fmt: skip
+    module, reported = transformed(text)
+    assert reported[0].message == "Load through pointers made one through a view"
+    assert "load_ptr_tko" not in names(module)
+    expected = run_copy(libtile.parse(text), 40, 50, 53, (5, 4))
+    assert run_copy(module, 40, 50, 53, (5, 4)).tobytes() == expected.tobytes()
+
+
 def test_without_guards_only_what_is_inside_for_certain_is_changed() -> None:
     module, reported = transformed(copy(), "recover-views{guard=false}")
     assert "load_ptr_tko" in names(module)
@@ -223,8 +274,9 @@ def test_reasons_are_said_where_an_access_stays() -> None:
     made.access("%p", "i32", TILE, ("%row", "%col"), ("%ld", None), ("%n", "%m"), predicate="not_equal")
     assert reason(made) == "the mask compares for equality"
     made = body()
-    made.access("%p", "i32", TILE, ("%row", "%col"), (None, None), ("%n", "%m"), predicate="greater_than")
-    assert reason(made) == "the mask leaves out the first positions of a tile"
+    far = made.op("constant <i32: 65536> : tile<i32>")
+    made.access("%p", "i32", TILE, ("%zero", "%zero"), ("%ld", None), (far, "%m"), predicate="greater_than")
+    assert reason(made) == "the mask leaves out the first positions of each tile"
     made = body()
     index = made.op("iota : tile<8xi32>")
     square = made.op(f"muli {index}, {index} : tile<8xi32>")
@@ -272,7 +324,10 @@ def random_kernel(rng: random.Random) -> str:
                 row, column = (moved, column) if shift == 0 else (row, moved)
         unsigned = rng.random() < 0.4
         if unsigned and rng.random() < 0.4:
-            row = made.op(f"subi {row}, %t8 overflow<no_signed_wrap> : tile<i32>")
+            back = rng.choice(["%t8", "%one", "%t16"])
+            row = made.op(f"subi {row}, {back} overflow<no_signed_wrap> : tile<i32>")
+        if unsigned and rng.random() < 0.2:
+            column = made.op(f"subi {column}, %one overflow<no_signed_wrap> : tile<i32>")
         more = {"unsigned": unsigned, "predicate": rng.choice(["less_than", "less_than", "less_than_or_equal"])}
         sizes = ("%n", "%m")
         if more["predicate"] == "less_than_or_equal":

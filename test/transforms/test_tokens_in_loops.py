@@ -4,6 +4,7 @@ whose tokens only gather what was done may be exchanged. Random nests are run st
 
 from __future__ import annotations
 
+import operator
 import random
 
 import pytest
@@ -44,6 +45,45 @@ def loop(
     return f"{head} -> (token) {{\n{lines}\ncontinue %{last} : token\n}}"
 
 
+def uncounted(
+    name: str,
+    counter: str,
+    body: list[str],
+    start: str,
+    last: str,
+    bound: str = "%three",
+    step: str = "%one",
+    *,
+    down: bool = False,
+    leaving: tuple[str, str] = ("", ""),
+    early: str = "",
+    middle: tuple[int, str] = (0, ""),
+) -> str:
+    """The same with a `loop`: it may count down, access something before it leaves (`leaving`, and the token that it
+    gives then), go on early with a token, and leave in the middle, behind so many lines."""
+    kinds, access = "tile<i32>, token", f"{leaving[0]}\n" if leaving[0] else ""
+    first, end, ask, move = "%zero", bound, "greater_than_or_equal", "addi"
+    if down:
+        first, end, ask, move = bound, "%zero", "less_than_or_equal", "subi"
+    lines = list(body)
+    same = f"%{name}_e = cmpi equal %{counter}, %one, signed : tile<i32> -> tile<i1>"
+    if early:
+        moved = f"%{name}_n = {move} %{counter}, {step} overflow<no_signed_wrap> : tile<i32>"
+        lines.append(f"{same}\nif %{name}_e {{\n{moved}\ncontinue %{name}_n, %{early} : {kinds}\n}}")
+    elif middle[1]:
+        lines.insert(middle[0], f"{same}\nif %{name}_e {{\nbreak %{counter}, %{middle[1]} : {kinds}\n}}")
+    text = "\n".join(lines)
+    return f"""%{name}_c, %{name} = loop iter_values(%{counter} = {first}, %{name}_t = %{start}) : {kinds} -> {kinds} {{
+    %{name}_s = cmpi {ask} %{counter}, {end}, signed : tile<i32> -> tile<i1>
+    if %{name}_s {{
+      {access}break %{counter}, %{leaving[1] or name + "_t"} : {kinds}
+    }}
+    {text}
+    %{name}_m = {move} %{counter}, {step} : tile<i32>
+    continue %{name}_m, %{last} : {kinds}
+    }}"""
+
+
 def kernel(*lines: str) -> str:
     body = "\n".join((HEAD, *lines))
     return f"cuda_tile.module @m {{ entry @kernel(%p: tile<ptr<f32>>) {{\n{body}\nreturn\n}} }}"
@@ -61,6 +101,7 @@ def behind(text: str, pipeline: str = "eliminate-redundant-tokens") -> tuple[lib
 
 # -- running it step by step ------------------------------------------------------------------------------------------
 
+ASKED = {"equal": operator.eq, "less_than_or_equal": operator.le, "greater_than_or_equal": operator.ge}
 Instance = tuple[int, tuple[int, ...]]
 """A run of an access: the number of its op, and the counters around it."""
 
@@ -76,7 +117,8 @@ class Trace:
         self._numbers = {op: number for number, op in enumerate(accesses)}
         self._run(entry.regions[0].block, {}, ())
 
-    def _run(self, block: Block, known: dict[SSAValue, object], counters: tuple[int, ...]) -> list[object]:
+    def _run(self, block: Block, known: dict[SSAValue, object], counters: tuple[int, ...]) -> tuple[str, list[object]]:
+        """Run a block; returns the op that ends it, or an iteration or a loop around it, and what that hands on."""
         for op in block.ops:
             given = [known.get(operand) for operand in op.operands]
             match op.name.removeprefix("cuda_tile."):
@@ -84,6 +126,11 @@ class Trace:
                     known[op.results[0]] = op.properties["value"].elements()[0]
                 case "addi":
                     known[op.results[0]] = given[0] + given[1]
+                case "subi":
+                    known[op.results[0]] = given[0] - given[1]
+                case "cmpi":
+                    ask = str(op.attribute_value("comparison_predicate"))
+                    known[op.results[0]] = ASKED[ask](given[0], given[1])
                 case "make_token":
                     known[op.results[0]] = frozenset()
                 case "join_tokens":
@@ -101,11 +148,24 @@ class Trace:
                     for counter in range(low, high, step):
                         known[body.args[0]] = counter
                         known.update(zip(body.args[1:], carried))
-                        carried = self._run(body, known, (*counters, counter))
+                        _, carried = self._run(body, known, (*counters, counter))
                     known.update(zip(op.results, carried))
-                case "continue":
-                    return given
-        return []
+                case "loop":
+                    body, ended, carried, turn = op.regions[0].block, "continue", given, 0
+                    while ended == "continue":
+                        known.update(zip(body.args, carried))
+                        ended, carried = self._run(body, known, (*counters, turn))
+                        turn += 1
+                    known.update(zip(op.results, carried))
+                case "if":
+                    region = op.regions[0 if given[0] else 1]
+                    ended, values = self._run(region.blocks[0], known, counters) if region.blocks else ("yield", [])
+                    if ended in ("continue", "break"):
+                        return ended, values
+                    known.update(zip(op.results, values))
+                case "continue" | "break" | "yield" as ended:
+                    return ended, given
+        return "return", []
 
     def ordered(self) -> set[tuple[Instance, Instance]]:
         """The pairs that come one after the other, and touch one place that one of them writes."""
@@ -123,28 +183,40 @@ def nest(rng: random.Random) -> str:
     """Loops in one another, with accesses at places that follow from the counters, in one chain of tokens."""
     depth, count = rng.randint(1, 3), 0
 
-    def body(level: int, token: str) -> tuple[list[str], str]:
+    def access(level: int, token: str) -> tuple[str, str]:
         nonlocal count
+        count += 1
+        counters = [f"%i{n}" for n in range(level + 1)] + [f"%n{n}" for n in range(level)] + ["%zero", "%one"]
+        at = ", ".join(rng.choice(counters[: level + 1] * 3 + counters) for _ in range(2))
+        return rng.choice([load, load, store])(f"x{count}", at, token), f"x{count}"
+
+    def body(level: int, token: str) -> tuple[list[str], str]:
         lines = [f"%n{level} = addi %i{level}, %one : tile<i32>"]
-        counters = [f"%i{n}" for n in range(level + 1)] + [f"%n{n}" for n in range(level + 1)] + ["%zero", "%one"]
         for place in range(rng.randint(1, 3)):
-            count += 1
             if level + 1 < depth and place == 0:
-                inner, last = body(level + 1, f"l{level + 1}_t")
-                step = rng.choice(["%one", "%two"])
-                lines.append(loop(f"l{level + 1}", f"i{level + 1}", inner, token, last, step=step))
+                lines.append(whole(level + 1, token, "%three"))
                 token = f"l{level + 1}"
                 continue
-            make = rng.choice([load, load, store])
-            at = ", ".join(rng.choice(counters[: level + 1] * 3 + counters) for _ in range(2))
-            lines.append(make(f"x{count}", at, token))
-            token = f"x{count}"
+            line, token = access(level, token)
+            lines.append(line)
         return lines, token
 
-    lines, last = body(0, "l0_t")
-    step = rng.choice(["%one", "%two"])
-    whole = loop("l0", "i0", lines, "first", last, "%six", step)
-    return kernel(whole, load("end", "%zero, %one", "l0"), store("end2", "%two, %one", "end"))
+    def whole(level: int, start: str, bound: str) -> str:
+        name = f"l{level}"
+        lines, last = body(level, f"{name}_t")
+        step = rng.choice(["%one", "%two"])
+        if rng.random() < 0.5:
+            return loop(name, f"i{level}", lines, start, last, bound, step)
+        more: dict[str, object] = {"down": rng.random() < 0.3}
+        if rng.random() < 0.3:
+            more["leaving"] = access(level, f"{name}_t")
+        if rng.random() < 0.3:
+            more["early"] = rng.choice([last, f"{name}_t"])
+        elif rng.random() < 0.5:
+            more["middle"] = rng.choice([(len(lines), last), (0, f"{name}_t")])
+        return uncounted(name, f"i{level}", lines, start, last, bound, step, **more)  # type: ignore[arg-type]
+
+    return kernel(whole(0, "first", "%six"), load("end", "%zero, %one", "l0"), store("end2", "%two, %one", "end"))
 
 
 @pytest.mark.parametrize(
