@@ -112,9 +112,29 @@ def test_module_inside_of_a_builtin_module_is_found() -> None:
 
 
 def test_two_modules_are_not_one() -> None:
-    module = libtile.parse(TEXT + TEXT.replace("@kernels", "@others"))
-    with pytest.raises(libtile.LibtileError, match="expected a single CUDA Tile IR module"):
+    module = libtile.parse(TEXT + TEXT.replace("@kernels", "@others"), filename="k.mlir")
+    with pytest.raises(libtile.DiagnosticError) as caught:
         libtile.write(module)
+    second = TEXT.count("\n") + 1
+    assert str(caught.value) == f"k.mlir:{second}:1: error: expected a single CUDA Tile IR module in the MLIR module"
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("", "k.mlir"),
+        ("module {}", "k.mlir:1:1"),
+        ("\n func.func private @f()", "k.mlir:2:2"),
+        (TEXT + "func.func private @f()", f"k.mlir:{TEXT.count(chr(10)) + 1}:1"),
+        ('nv_tileaa.global {sym_name = "g", value = dense<1.0> : !cuda_tile.tile<4xf32>}', "k.mlir:1:1"),
+    ],
+)
+def test_a_text_without_a_module_is_refused_with_its_place(text: str, place: str) -> None:
+    for use in (libtile.write, libtile.compile):
+        with pytest.raises(libtile.DiagnosticError) as caught:
+            use(libtile.parse(text, filename="k.mlir"))  # type: ignore[operator]
+        (found,) = caught.value.diagnostics
+        assert found.text == f"{place}: expected a single CUDA Tile IR module in the MLIR module"
 
 
 def test_text_is_written_in_the_oldest_version_that_holds_it() -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from xdsl.ir import Operation
 
 from libtile.asm.diagnosis import diagnose as diagnose
+from libtile.dialects.cuda_tile.one_module import tile_module_in
 from libtile.spec.model import BYTECODE_MAGIC
 from libtile.support.collector import collector_paused
 from libtile.support.diagnostics import Diagnostic, DiagnosticError, has_errors
@@ -37,18 +38,8 @@ class Module:
 
     @property
     def tile_module(self) -> Operation:
-        """The one `cuda_tile.module`; LibtileError when there is none, or more than one."""
-        from libtile.dialects.cuda_tile.ops import CudaTileOp
-
-        op = self.op
-        if op.name == "builtin.module":
-            inner = list(op.regions[0].block.ops)
-            if len(inner) != 1 or inner[0].name != "cuda_tile.module":
-                raise LibtileError("expected a single CUDA Tile IR module in the MLIR module")
-            op = inner[0]
-        if not isinstance(op, CudaTileOp) or op.name != "cuda_tile.module":
-            raise LibtileError(f"expected a CUDA Tile IR module, but got a {op.name}")
-        return op
+        """The one `cuda_tile.module`; DiagnosticError, with its place, when there is none, or more than one."""
+        return tile_module_in(self.op)
 
     def __str__(self) -> str:
         return print_module(self)

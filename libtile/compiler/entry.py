@@ -10,8 +10,9 @@ from __future__ import annotations
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
-from libtile.asm.module import Module, diagnose
+from libtile.asm.module import diagnose
 from libtile.codegen.symbols import kernel_problem
+from libtile.dialects.cuda_tile.one_module import tile_module_in
 from libtile.dialects.nv_tileaa.attributes import ComputeCapabilityAttr, KernelSpecAttr, TargetSpecAttr
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileaa.kernels import TILEAA, TILEAS, kernels_of, launched_parameters, scalar_type, stage_of
@@ -38,9 +39,11 @@ _TOP_LEVEL = ("nv_tileaa.func", "nv_tileaa.global")
 
 
 def program_of(op: Operation) -> Operation:
-    """The program that a loaded file holds: its one `cuda_tile.module`, or a module of the inner dialects. LibtileError
-    for anything else."""
-    return op if stage_of(op) is not None else Module(op).tile_module
+    """The program that a loaded file holds: its one `cuda_tile.module`, or a module of the inner dialects.
+
+    DiagnosticError for anything else.
+    """
+    return op if stage_of(op) is not None else tile_module_in(op)
 
 
 def entered(module: ModuleOp, stage: str, gpu: Target, emit: str) -> ModuleOp:

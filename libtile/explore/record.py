@@ -19,6 +19,7 @@ from libtile.compiler.compile import compile_module
 from libtile.compiler.options import Compiled, Options
 from libtile.compiler.stages import TO_TILEAS
 from libtile.dialects.cuda_tile.locations import source_line, source_location
+from libtile.dialects.cuda_tile.one_module import tile_module_in
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileas.attributes import ExchangesAttr
 from libtile.explore import listings, sass
@@ -143,9 +144,7 @@ def explore(
     """
     op = load(module)
     verify(op)
-    if op.name != "cuda_tile.module":
-        op = Module(op).tile_module
-    given = op.clone()
+    given = tile_module_in(op).clone()
     printer = Disassembler(given)
     text, starts = printer.text(), printer.lines()
     tile_ir = Listing("cuda_tile", text.rstrip("\n").split("\n"))

@@ -18,6 +18,7 @@ from xdsl.ir import Operation
 from libtile.asm.module import Module, load, print_module, verify
 from libtile.compiler.driver import compiler_identity
 from libtile.dialects.cuda_tile.attributes import OptimizationHintsAttr
+from libtile.dialects.cuda_tile.one_module import tile_module_in
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.dialects.cuda_tile.to_bytecode import left_out, write_bytecode
 from libtile.dialects.cuda_tile.types import i1, i32
@@ -213,7 +214,7 @@ Prepared = Callable[[Configuration], tuple[Operation, str, Sequence[Any]]]
 def _of_module(source: Module | Operation | Path | Bytes, args: Sequence[Any], kernel: str | None) -> Prepared:
     op = load(source)
     verify(op)
-    op = Module(op).tile_module
+    op = tile_module_in(op)
     entry = find_entry(op, kernel)
     flat = flat_arguments(entry, args)
 

@@ -61,10 +61,11 @@ class Optimizer:
 
     def bytecode(self, text: str) -> bytes:
         """The output for a text as bytecode of the newest version."""
+        from libtile.dialects.cuda_tile.one_module import tile_module_in
         from libtile.dialects.cuda_tile.to_bytecode import write_bytecode
         from libtile.spec import default_spec
 
-        module = mlir_options.tile_module(self.transformed(text))
+        module = tile_module_in(self.transformed(text))
         return write_bytecode(module, default_spec().current, allow_testing=True, warnings=self.warnings)
 
     def transformed(self, text: str) -> Operation:

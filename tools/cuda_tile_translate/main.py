@@ -78,11 +78,12 @@ class Translator:
         self.warnings: list[Diagnostic] = []
 
     def text_to_bytecode(self, text: str) -> bytes:
+        from libtile.dialects.cuda_tile.one_module import tile_module_in
         from libtile.dialects.cuda_tile.to_bytecode import write_bytecode
 
         options = self.options
         return write_bytecode(
-            mlir_options.tile_module(self._parse(text)), self._version_written(), allow_testing=True,
+            tile_module_in(self._parse(text)), self._version_written(), allow_testing=True,
             for_target=options.for_target, drop_hints=options.drop_hints, warnings=self.warnings,
         )  # fmt: skip
 

@@ -19,8 +19,6 @@ from libtile_tools import cli
 from libtile_tools import command_line as click
 
 if TYPE_CHECKING:
-    from xdsl.ir import Operation
-
     from libtile.passes.instrumentation import Printer
     from libtile.passes.pipeline import Item
     from libtile.support.diagnostics import Diagnostic
@@ -170,17 +168,3 @@ def context(given: dict[str, Any]) -> Context:
     elif values["split_marker"] == "" or values["split_marker"] in click.TRUE:
         values["split_marker"] = cli.SPLIT_MARKER  # no marker is MLIR's own, also behind a '='
     return Context(**values)
-
-
-def tile_module(op: Operation) -> Operation:
-    """The cuda_tile.module, which may be the only op of a builtin.module. DiagnosticError where there is not one."""
-    from libtile.dialects.cuda_tile.locations import source_location
-    from libtile.support.diagnostics import DiagnosticError, error
-
-    if op.name != "builtin.module":
-        return op
-    inner = [o for block in op.regions[0].blocks for o in block.ops]
-    if len(inner) != 1 or inner[0].name != "cuda_tile.module":
-        message = "expected a single CUDA Tile IR module in the MLIR module"
-        raise DiagnosticError([error(source_location(op.location), message)])
-    return inner[0]
