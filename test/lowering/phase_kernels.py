@@ -100,6 +100,39 @@ def scores(a, b, c, e, tm: Constant, tn: Constant, tk: Constant):
         ct.store(e, (row, 0), y / total)
 
 
+@ct.kernel
+def perceptron(a, b, c, e, tm: Constant, tn: Constant, tk: Constant):
+    """e = relu(a b) c, of which a block makes the hidden layer tile by tile: a loop with a product in a loop with
+    another one, whose sum that carries."""
+    row, column = ct.bid(0), ct.bid(1)
+    total = ct.zeros((tm, tn), ct.float32)
+    for hidden in range(ct.num_tiles(b, 1, (tk, tk))):
+        x = ct.zeros((tm, tk), ct.float32)
+        for k in range(ct.num_tiles(a, 1, (tm, tk))):
+            left = ct.load(a, (row, k), (tm, tk), padding_mode=ct.PaddingMode.ZERO)
+            x = ct.mma(left, ct.load(b, (k, hidden), (tk, tk), padding_mode=ct.PaddingMode.ZERO), x)
+        x = ct.maximum(x, 0).astype(ct.float16)
+        total = ct.mma(x, ct.load(c, (hidden, column), (tk, tn), padding_mode=ct.PaddingMode.ZERO), total)
+    ct.store(e, (row, column), total)
+
+
+@ct.kernel
+def gated_perceptron(a, b, c, d, e, tm: Constant, tn: Constant, tk: Constant):
+    """e = (max(a b, 0) (a c)) d for several rows of tiles a block: the inner loop has two sums, and another loop is
+    around both."""
+    for row in range(ct.bid(0), ct.num_tiles(a, 0, (tm, tk)), ct.num_blocks(0)):
+        total = ct.zeros((tm, tn), ct.float32)
+        for hidden in range(ct.num_tiles(b, 1, (tk, tk))):
+            x, gate = ct.zeros((tm, tk), ct.float32), ct.zeros((tm, tk), ct.float32)
+            for k in range(ct.num_tiles(a, 1, (tm, tk))):
+                left = ct.load(a, (row, k), (tm, tk), padding_mode=ct.PaddingMode.ZERO)
+                gate = ct.mma(left, ct.load(b, (k, hidden), (tk, tk), padding_mode=ct.PaddingMode.ZERO), gate)
+                x = ct.mma(left, ct.load(c, (k, hidden), (tk, tk), padding_mode=ct.PaddingMode.ZERO), x)
+            x = (ct.maximum(gate, 0) * x / 64).astype(ct.float16)
+            total = ct.mma(x, ct.load(d, (hidden, 0), (tk, tn), padding_mode=ct.PaddingMode.ZERO), total)
+        ct.store(e, (row, 0), total)
+
+
 def _exactly(*arrays: np.ndarray) -> list[np.ndarray]:
     return [x.astype(np.float64) for x in arrays]
 
@@ -130,6 +163,11 @@ def _scores(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
     return x @ c / x.sum(axis=1, keepdims=True)
 
 
+def _gated_perceptron(a: np.ndarray, b: np.ndarray, c: np.ndarray, d: np.ndarray) -> np.ndarray:
+    a, b, c, d = _exactly(a, b, c, d)
+    return (np.maximum(a @ b, 0) * (a @ c) / 64).astype(np.float16).astype(np.float64) @ d
+
+
 Shapes = tuple[tuple[int, int], ...]
 KERNELS: dict[str, tuple[Any, Reference, Callable[[int, int, int, int], Shapes]]] = {
     "layers": (layers, _layers, lambda m, n, k, _: ((m, k), (k, n), (n, k), (m, k))),
@@ -138,6 +176,12 @@ KERNELS: dict[str, tuple[Any, Reference, Callable[[int, int, int, int], Shapes]]
     "sums": (sums, _sums, lambda m, n, k, more: ((m, k), (k, n), (m, more), (more, n), (m, n))),
     "gates": (gates, _gates, lambda m, n, k, more: ((m, k), (k, 256), (m, more), (more, 256), (m, n))),
     "scores": (scores, _scores, lambda m, n, k, _: ((m, k), (n, k), (n, k), (m, k))),
+    "perceptron": (perceptron, _layers, lambda m, n, k, more: ((m, k), (k, more), (more, n), (m, n))),
+    "gated_perceptron": (
+        gated_perceptron,
+        _gated_perceptron,
+        lambda m, n, k, more: ((m, k), (k, more), (k, more), (more, n), (m, n)),
+    ),
 }
 """By name: the function, what it computes, and the shapes of its arrays for m, n, k, and a second k."""
 
@@ -163,7 +207,7 @@ def run(
     arrays = [rng.integers(-2, 3, shape).astype(np.float16) / (8 if name == "scores" else 1) for shape in given]
     result = np.full((rows, columns), 7, np.float32)
     args = [v for x in (*arrays, result) for v in (x, *x.shape, *(s // x.itemsize for s in x.strides))]
-    grid = (blocks or -(-rows // tile[0]), 1 if name in ("layers", "scores") else -(-columns // tile[1]), 1)
+    grid = (blocks or -(-rows // tile[0]), 1 if blocks or name == "layers" else -(-columns // tile[1]), 1)
     libtile.run(
         bytecode(name, tile, gpu_name), name, grid=grid, args=args, backend="simulator", gpu_name=gpu_name,
         check="full", block_order=order,

@@ -85,6 +85,52 @@ def test_loops_in_every_schedule(name, tile, size, order, blocks, seed, gpu_name
     run(name, tile, size, gpu_name, order=seed, blocks=blocks)
 
 
+NESTS = [
+    ("perceptron", (64, 64, 64), (72, 64, 80, 80), 1, 0),
+    ("gated_perceptron", (64, 64, 64), (136, 64, 80, 80), 2, 2),  # and a loop around both
+    ("perceptron", (128, 128, 64), (136, 200, 144, 208), 3, 0),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "gpu_name", "products"),
+    [
+        ("perceptron", SM_90, 4),
+        ("perceptron", SM_100, 2),
+        ("perceptron", SM_120, 0),
+        ("gated_perceptron", SM_90, 6),
+        ("gated_perceptron", SM_100, 3),
+    ],
+)
+def test_a_product_beside_a_loop_in_another_one_is_fed_as_well(name, gpu_name, products):
+    """Its tiles come at the turns of the loop around both, in the order of the program."""
+    code = libtile.compile(bytecode(name, (128, 128, 64), gpu_name), gpu_name=gpu_name, emit="tileas").tileas
+    assert "not_specialized" not in code and "tiled_tma_load" in code and "cp_async" not in code
+    assert code.count("async.dot") == products
+    assert ("nv_tileas.dot " in code) == (gpu_name == SM_120)
+
+
+@pytest.mark.parametrize("gpu_name", [SM_90, SM_100])
+def test_a_hidden_layer_made_tile_by_tile_gives_what_numpy_gives(gpu_name):
+    name, tile, size, order, blocks = NESTS[0]
+    run(name, tile, size, gpu_name, order=order, blocks=blocks)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("gpu_name", [SM_90, SM_100, SM_120])
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize(("name", "tile", "size", "order", "blocks"), NESTS)
+def test_hidden_layers_in_every_schedule(name, tile, size, order, blocks, seed, gpu_name):
+    run(name, tile, size, gpu_name, order=seed, blocks=blocks)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("gpu_name", [SM_90, SM_100, SM_120])
+@pytest.mark.parametrize("size", [(64, 64, 0, 64), (64, 64, 64, 0)])
+def test_a_hidden_layer_of_nothing_adds_nothing(size, gpu_name):
+    run("perceptron", (64, 64, 64), size, gpu_name)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["adapter", "sums"])
 @pytest.mark.parametrize("gpu_name", [SM_90, SM_100])
@@ -118,6 +164,19 @@ def test_what_is_brought_without_its_fence_is_found():
     maps = [EncodedTensorMap(args[r.base], tensor_map(r, args, 0), 0) for r in kernel.descriptors]
     with pytest.raises(SimulationFault):
         run_ptx(broken, name, block=kernel.block_dim, args=[*args, *maps])
+
+
+def test_code_of_a_hidden_layer_by_warpgroups():
+    """Nothing is spilled, ptxas takes no product out of its place, and the left operand comes from registers."""
+    made = libtile.compile(
+        bytecode("perceptron", (128, 128, 64), SM_90), gpu_name=SM_90, launch_abi="simt", emit="ptx", keep_text=True
+    )
+    built = assemble(made.ptx, "sm_90a", options=["--enable-extended-smem=true"])
+    report = built.kernels["perceptron"]
+    assert (report.spill_stores, report.spill_loads, report.stack_frame) == (0, 0, 0)
+    assert "(C75" not in built.log
+    loops = [x for x in loops_of(built.cubin) if any("HGMMA" in line for line in x)]
+    assert min(map(len, loops)) <= 44
 
 
 @pytest.mark.parametrize(("name", "loop"), [("adapter", 44), ("sums", 44)])

@@ -86,6 +86,11 @@ def check_accumulator(product: DotOp, warps: int) -> None:
     check_lies(product, wgmma.accumulator_layout, warps, "in whole rows of warps")
 
 
+def lies_as_left(value: SSAValue, atom: MmaAtomAttr, warps: int) -> bool:
+    """Whether a left operand is in registers as an instruction of warpgroups reads it."""
+    return layout_of(value) == wgmma.a_layout(shape_of(value.type), warps, 256 // atom.instruction.k)
+
+
 def check_lies(
     product: DotOp | ScaledDotOp, layout: Callable[[tuple[int, ...], int], LinearLayout], warps: int, how: str
 ) -> None:

@@ -21,7 +21,7 @@ from libtile.lowering.discardable import FEWER_BLOCKS
 from libtile.lowering.tileas.cleanup import clean_up
 from libtile.lowering.tileas.consumers import OTHER_REGISTERS
 from libtile.lowering.tileas.few_rows import with_few_columns
-from libtile.lowering.tileas.lone_products import lone_products, loop_around, start_with_zeros
+from libtile.lowering.tileas.lone_products import is_nest, lone_products, loop_around, start_with_zeros
 from libtile.lowering.tileas.narrow_tiles import with_narrow_tiles
 from libtile.lowering.tileas.packed_products import pack_products
 from libtile.lowering.tileas.product_forms import are_fed, by_loop, transposed, without_batch
@@ -85,7 +85,7 @@ def convert_for_agents(function: FuncOp) -> FuncOp:
     spec = function.kernel_spec
     gpu = target(spec.target) if spec is not None and spec.target is not None else None
     if gpu is not None and _lone_products(function, gpu):
-        made = _converted(_with_loops(function), gpu)
+        made = _converted(_with_loops(function, gpu), gpu)
         if made is not None:
             return made
     if gpu is None or not any(_repeated(function, gpu)):
@@ -128,17 +128,25 @@ def _in_parts(function: FuncOp, *, whole_rows: bool = False) -> FuncOp:
 
 
 def _lone_products(function: FuncOp, gpu: Target) -> bool:
-    """Whether there are products in no loop that agents may share. A producer for mma.sync needs several: it copies the
-    tiles of one while another one is computed."""
-    if not gpu.has("tma") or gpu.has("wgmma"):
+    """Whether there are products in no loop that agents may share. A producer for mma.sync needs several, or a loop
+    beside one: it copies the tiles of one while another one is computed."""
+    if not gpu.has("tma"):
         return False
-    return len(lone_products(function)) > (0 if gpu.has("tcgen05") else 1)
+    found = _alone(function, gpu)
+    few = gpu.has("tcgen05") or gpu.has("wgmma") or any(is_nest(product.parent_op()) for (product, *_) in found)
+    return len(found) > (0 if few else 1)
 
 
-def _with_loops(function: FuncOp) -> FuncOp:
+def _alone(function: FuncOp, gpu: Target) -> list[list[DotOp]]:
+    """The products in no loop over steps that get one. Warps that multiply by wgmma have nothing to overlap them with,
+    but where the tiles of the loop beside them are copied meanwhile."""
+    return lone_products(function, in_nests=gpu.has("wgmma"))
+
+
+def _with_loops(function: FuncOp, gpu: Target) -> FuncOp:
     """A copy of the function whose lone products are in loops of one turn."""
     copy = function.clone()
-    for group in lone_products(copy):
+    for group in _alone(copy, gpu):
         loop_around(group)
     return copy
 

@@ -103,8 +103,7 @@ class FedSteps:
         self.around = sum(map(tile_registers, nests.tiles_around(self.outer, loop)))
         """Registers of a thread of the kernel's warps for tiles that are carried around the loop."""
         self.turns = known_trips(loop)
-        # What one thread issues has nothing to overlap with in one turn, but is the wider instruction.
-        if self.turns is not None and self.turns < (1 if gpu.has("tcgen05") else 2):
+        if self.turns is not None and self.turns < self._fewest_turns():
             raise Unfit("its loop has fewer than two turns" if self.turns else "its loop has no turn")
         self.held: list[TmaOperand | MadeOperand] = []
         """What a stage that products read holds."""
@@ -114,6 +113,11 @@ class FedSteps:
         """The ops that bring loaded tiles to products, which copies take over."""
 
     # -- what fits --------------------------------------------------------------------------------------------------
+
+    def _fewest_turns(self) -> int:
+        """Turns from which on a loop is parted. What one thread issues has nothing to overlap with in one turn, but is
+        the wider instruction."""
+        return 1 if self.gpu.has("tcgen05") else 2
 
     def _path(
         self, side: str, value: SSAValue, products: Collection[Operation] = (), *, shared: bool = False
@@ -397,12 +401,23 @@ def _adds_to(op: Operation, value: SSAValue) -> bool:
 
 
 @dataclass(frozen=True)
+class InRegisters:
+    """A left operand that is computed in front of a loop, and that products of all steps read from registers."""
+
+    value: SSAValue
+    """In the layout in which products read it; the conversion to that may be in the loop."""
+
+
+@dataclass(frozen=True)
 class Brought:
     """A tile that is computed, or loaded, in front of a loop, and that products of all steps read from shared memory:
     the value, in the layout in which threads have it, and its buffer."""
 
     value: SSAValue
     type: BufferType
+
+
+AnyOperand = TmaOperand | MadeOperand | Brought | InRegisters
 
 
 class FedProducts(FedSteps):
@@ -414,6 +429,8 @@ class FedProducts(FedSteps):
 
     brings = False
     """Whether tiles may be brought to shared memory in front of the loop."""
+    reads_registers = False
+    """Whether products may read a left operand from registers that is there in front of the loop."""
 
     def __init__(self, function: FuncOp, gpu: Target, products: Sequence[DotOp]):
         loop = products[0].parent_op()
@@ -422,7 +439,7 @@ class FedProducts(FedSteps):
             raise Unfit("the kernel has products in several loops")
         super().__init__(function, gpu, loop)
         sums = self._sums(products)
-        read: dict[object, TmaOperand | MadeOperand | Brought] = {}
+        read: dict[object, AnyOperand] = {}
         found: list[tuple[MmaAtomAttr, list[object]]] = []
         for product in products:
             try:
@@ -431,11 +448,12 @@ class FedProducts(FedSteps):
                 found.append((atom, [self._key(read, atom, *side, products) for side in sides]))
             except Unfit as reason:
                 raise NotSpecialized(str(reason), product) from None
-        copied = {key: tile for key, tile in read.items() if not isinstance(tile, Brought)}
+        copied = {key: tile for key, tile in read.items() if isinstance(tile, TmaOperand | MadeOperand)}
         brought = {key: tile for key, tile in read.items() if isinstance(tile, Brought)}
+        there = {key: tile for key, tile in read.items() if isinstance(tile, InRegisters)}
         self._hold(list(copied.values()))
-        self.brought = list(brought.values())
-        places = {key: number for number, key in enumerate([*copied, *brought])}
+        self.brought, self.in_registers = list(brought.values()), [tile.value for tile in there.values()]
+        places = {key: number for number, key in enumerate([*copied, *brought, *there])}
         self.products = [
             FedProduct(product, atom, places[keys[0]], places[keys[1]], *sum_)
             for product, (atom, keys), sum_ in zip(products, found, sums)
@@ -454,7 +472,7 @@ class FedProducts(FedSteps):
 
     def _key(
         self,
-        read: dict[object, TmaOperand | MadeOperand | Brought],
+        read: dict[object, AnyOperand],
         atom: MmaAtomAttr,
         side: str,
         value: SSAValue,
@@ -465,6 +483,9 @@ class FedProducts(FedSteps):
         if before is not None:
             read.setdefault((before, side), self._brought(atom, side, before))
             return before, side
+        if self.reads_registers and side == "a" and self._lies_in_registers(atom, value):
+            read.setdefault((value, side), InRegisters(value))
+            return value, side
         try:
             path = self._path(side, value, products)
             operand = tma_operand(
@@ -478,6 +499,10 @@ class FedProducts(FedSteps):
         key = path.load, path.order, path.element, operand.shadow
         read.setdefault(key, operand)
         return key
+
+    def _lies_in_registers(self, atom: MmaAtomAttr, value: SSAValue) -> bool:
+        """Whether a left operand is there before the loop, and in registers as the instruction reads it."""
+        return False
 
     def _brought(self, atom: MmaAtomAttr, side: str, value: SSAValue) -> Brought:
         """How an operand is brought to shared memory."""

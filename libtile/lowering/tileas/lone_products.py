@@ -47,12 +47,15 @@ Named = PermuteOp | ViewOp | ExpandDimsOp | FpToFpOp
 """Ops between a load and a product, which go with them; those that convert do if TMA can."""
 
 
-def lone_products(function: FuncOp) -> list[list[DotOp]]:
+def lone_products(function: FuncOp, *, in_nests: bool = False) -> list[list[DotOp]]:
     """The products of a kernel in no loop over steps, in its block or that of a loop over tiles, by the loops that they
-    get; nothing where one of them cannot have one."""
+    get; only those beside another loop in one over tiles, if they are to be `in_nests`. Nothing where one of them
+    cannot have one."""
     groups: list[list[DotOp]] = []
     for product in walk(function):
         if not isinstance(product, DotOp) or not _is_lone(product, function):
+            continue
+        if in_nests and not is_nest(product.parent_op()):
             continue
         near = [group for group in groups if any(_belong_together(product, other) for other in group)]
         groups = [group for group in groups if group not in near] + [[op for group in near for op in group] + [product]]
@@ -60,13 +63,22 @@ def lone_products(function: FuncOp) -> list[list[DotOp]]:
 
 
 def _is_lone(product: DotOp, function: FuncOp) -> bool:
-    """Whether a product is in the block of its kernel, or in that of a loop that carries no tiles."""
+    """Whether a product is in the block of its kernel, or in that of a loop over tiles: one that carries none, or that
+    has a loop with products inside, as a layer of a network has whose hidden tiles are made one after the other."""
     parent = product.parent_op()
-    if parent is function:
+    if parent is function or is_nest(parent):
         return True
     if not isinstance(parent, scf.ForOp) or parent.parent_op() is not function:
         return False
     return not any(is_tile(v) for v in parent.iter_args)
+
+
+def is_nest(op: Operation | None) -> bool:
+    """Whether an op is a loop with a loop with products inside."""
+    if not isinstance(op, scf.ForOp):
+        return False
+    around = (inner.parent_op() for inner in walk(op) if isinstance(inner, DotOp))
+    return any(isinstance(loop, scf.ForOp) and loop is not op for loop in around)
 
 
 def _belong_together(product: DotOp, other: DotOp) -> bool:
@@ -85,7 +97,7 @@ def _fits(group: Sequence[DotOp]) -> bool:
     for product in group:
         if any(op not in group and not _is_behind(op, last) for op in _users(product.result)):
             return False
-        if isinstance(product.c, BlockArgument) or not any(_loads(side, group) for side in (product.a, product.b)):
+        if not any(_loads(side, group) for side in (product.a, product.b)):
             return False
     tokens = [op.result_token for op in _brought_along(group) if isinstance(op, TiledLoadOp)]
     return all(_is_behind(user, last) for token in tokens if token is not None for user in _users(token))

@@ -81,13 +81,15 @@ class WarpSteps:
     feeds: Feeds
     groups: int
     """Groups of products that a step commits."""
+    reads: Tiles = ()
+    """What products of all steps read from registers."""
 
     def overlapped(self, at: Inserter, count: SSAValue, issue: Issue, start: SSAValue | None = None) -> Ends:
         """The sums behind all steps, and the place behind them; they begin at the first stage, or at `start`."""
         if self.feeds.waits:
             return self._waiting(at, count, issue, start)
         initial = [self.loop.iter_args[number] for number in self.sums]
-        types, feed = [v.type for v in initial], self.feeds.read
+        feed = self.feeds.read
         steps = Block()
         inner = Inserter(steps, None, self.loop.location)
         first = feed.start(inner) if start is None else start
@@ -97,14 +99,14 @@ class WarpSteps:
             for part in range(first, feed.parts):
                 place, held, *before = given
                 own, issued = feed.read(each, place, partial(_issued, issue, before))
-                waited = each.add(WaitDotOp.make(list(issued), results=[types], pending=self.groups)).results
+                waited = self._wait(each, issued, self.groups)
                 each.add(ConsumerReleaseOp.make(held))
                 given = [feed.next(each, place, part), own, *waited]
             return given
 
         begun = parts(inner, [feed.next(inner, first, 0), token, *made], 1)
         rest = counted(inner, self.loop, 1, count, begun, lambda each, given: parts(each, given, 0))
-        ends = inner.add(WaitDotOp.make(list(rest[2:]), results=[types], pending=0)).results
+        ends = self._wait(inner, rest[2:], 0)
         inner.add(ConsumerReleaseOp.make(rest[1]))
         following = [] if start is None else [rest[0]]
         inner.add(scf.YieldOp(*ends, *following))
@@ -123,12 +125,17 @@ class WarpSteps:
         def turn(each: Inserter, given: list[SSAValue]) -> Sequence[SSAValue]:
             place, *before = given
             token, issued = feed.read(each, place, lambda at, tiles: issue(at, tiles, before))
-            waited = each.add(WaitDotOp.make(list(issued), results=[[v.type for v in before]], pending=0)).results
+            waited = self._wait(each, issued, 0)
             each.add(ConsumerReleaseOp.make(token))
             return [feed.next(each, place), *waited]
 
         place, *ends = counted(at, self.loop, 0, count, [start or feed.start(at), *initial], turn)
         return ends, place
+
+    def _wait(self, at: Inserter, sums: Tiles, pending: int) -> Tiles:
+        """The sums when all products but those of so many groups have ended."""
+        made = WaitDotOp.make(list(sums), list(self.reads), results=[[v.type for v in sums]], pending=pending)
+        return at.add(made).results
 
     def promoted(
         self, at: Inserter, count: SSAValue, issue: IssuePart, parts: Parts, warps: int, start: SSAValue | None = None

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from libtile.atoms import wgmma
@@ -37,13 +36,12 @@ from libtile.lowering.errors import unsupported
 from libtile.lowering.tileas.ahead import is_inside
 from libtile.lowering.tileas.cleanup import drop_unused, is_pure
 from libtile.lowering.tileas.cluster_pipelines import end_agents, make_pipelines
-from libtile.lowering.tileas.consumers import check_accumulator, consumer_registers, instruction
+from libtile.lowering.tileas.consumers import check_accumulator, consumer_registers, instruction, lies_as_left
 from libtile.lowering.tileas.feeds import Feed
 from libtile.lowering.tileas.inserter import Inserter
 from libtile.lowering.tileas.specialize_chains import BUDGETS, consumers_and_producer
 from libtile.lowering.tileas.step_chains import StepChain, StepProduct, Values
 from libtile.lowering.tileas.tma_operands import Unfit
-from libtile.lowering.to_tileas.types import layout_of
 from libtile.support.records import dataclass
 
 LEAST_REGISTERS = 32
@@ -62,10 +60,7 @@ class WgmmaStepChain(StepChain):
 
     def _lies_in_registers(self, product: DotOp, atom: MmaAtomAttr) -> bool:
         """Whether a left operand is in registers as the instruction reads it."""
-        type_ = product.a.type
-        assert isinstance(type_, TensorType)
-        wanted = wgmma.a_layout(shape_of(type_), self.spec.num_warps, 256 // atom.instruction.k)
-        return layout_of(product.a) == wanted
+        return lies_as_left(product.a, atom, self.spec.num_warps)
 
     def _check_registers(self) -> None:
         """Unfit where sums that are under way together take more registers than a consumer's thread has."""
