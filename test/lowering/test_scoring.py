@@ -57,6 +57,14 @@ def test_warps_read_what_products_read_from_one_copy(gpu_name):
     assert ("consumers=2" in code) is (gpu_name == "sm_100")
 
 
+def test_what_is_loaded_once_for_each_loop_of_products_stays_with_the_warps():
+    """The producer runs ahead with the tiles of the inner loop alone."""
+    code = libtile.compile(bytecode("nearest_of_all", (64, 64, 64), "sm_120"), gpu_name="sm_120", emit="tileas").tileas
+    warps, producer = code.split("agent_switch", 1)[1].split("producer_acquire", 1)
+    assert warps.count("nv_tileas.tiled_load") == 1 and "async.tiled_tma_load" not in warps
+    assert producer.count("async.tiled_tma_load") == 1 and "nv_tileas.tiled_load" not in producer
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("gpu_name", TARGETS)
 @pytest.mark.parametrize("name", ["cross_entropy", "nearest", "nearest_of_all", "normed"])

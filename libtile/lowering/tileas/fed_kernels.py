@@ -103,20 +103,28 @@ class FedKernel:
     # -- what fits --------------------------------------------------------------------------------------------------
 
     def _loads(self, loads: Sequence[Load]) -> dict[scf.ForOp, list[Load]]:
-        """The loads that are worth to run ahead of loops, by these."""
-        found: dict[scf.ForOp, list[Load]] = {}
+        """The loads that are worth to run ahead of loops, by these: the innermost ones. What is loaded once for each
+        run of such a loop stays with the kernel's warps."""
+        found: dict[Operation, list[Load]] = {}
         for load in loads:
-            loop = load.parent_op()
-            if not isinstance(load, TiledLoadOp) and self.gpu.has("tma"):
-                raise Unfit(name(load) + "is not loaded by a view")
-            if not isinstance(loop, scf.ForOp):
-                raise Unfit(name(load) + "is loaded under a condition, or in a loop that does not count")
-            found.setdefault(loop, []).append(load)
-        if not found:
+            around = load.parent_op()
+            assert around is not None
+            found.setdefault(around, []).append(load)
+        inner: dict[scf.ForOp, list[Load]] = {}
+        for loop, held in found.items():
+            if any(loop.is_ancestor(other) for other in found if other is not loop):
+                continue
+            for load in held:
+                if not isinstance(load, TiledLoadOp) and self.gpu.has("tma"):
+                    raise Unfit(name(load) + "is not loaded by a view")
+                if not isinstance(loop, scf.ForOp):
+                    raise Unfit(name(load) + "is loaded under a condition, or in a loop that does not count")
+                inner.setdefault(loop, []).append(load)
+        if not inner:
             raise Unfit(
                 "no operand is loaded by a view in a loop" if self.gpu.has("tma") else "no operand is loaded in a loop"
             )
-        return found
+        return inner
 
     def _outer(self, loops: Sequence[scf.ForOp]) -> scf.ForOp | None:
         """The loop over tiles around all loops; None where they are the function's."""
