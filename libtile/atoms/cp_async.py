@@ -16,6 +16,7 @@ from libtile.layouts.convert import bank_conflicts, lanes_at_once, shared_for
 from libtile.layouts.registers import register_groups
 from libtile.layouts.renaming import without_register_copies
 from libtile.layouts.row_swizzles import CHUNK, SWIZZLES
+from libtile.layouts.shared_access import Matrices
 from libtile.numerics.elements import STORAGE_BYTES
 
 COPY_BYTES = (4, 8, 16)
@@ -57,7 +58,7 @@ def _operand_shared_layout(shape: tuple[int, ...], element: str, fastest: int | 
 
 @lru_cache(maxsize=256)
 def staged_layout(
-    copied: LinearLayout, targets: tuple[LinearLayout, ...], element: str, fastest: int, ldmatrix: bool
+    copied: LinearLayout, targets: tuple[LinearLayout, ...], element: str, fastest: int, matrices: Matrices
 ) -> LinearLayout:
     """A shared-memory layout for a tile that is copied in one layout, in vectors along a dimension, and read in others.
 
@@ -83,7 +84,7 @@ def staged_layout(
     read = [normalized(without_register_copies(t), len(t.basis(WARP))) for t in targets]
 
     def cost(shared: LinearLayout) -> int:
-        found = [accesses(t, shared, size, ldmatrix, storing=False) for t in read]
+        found = [accesses(t, shared, size, matrices, storing=False) for t in read]
         width = together(copied)
         writes = copied.in_size(REGISTER) // width * (1 + bank_conflicts(copied, shared, size, width))
         return writes + sum(access.instructions + access.wavefronts(size) for access in found)

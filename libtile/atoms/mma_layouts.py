@@ -16,7 +16,9 @@ from typing import Protocol, cast
 
 from libtile.atoms import mma_block_scale
 from libtile.atoms.mma_moves import NOWHERE, Grid, Moves, choose_grid, powers, tile_layout
-from libtile.atoms.operand_types import accumulator_type, ptx_type, widens_to
+from libtile.atoms.mma_sync import COLUMNS, TRANSPOSED_COLUMNS
+from libtile.atoms.operand_types import accumulator_type, packed_elements, ptx_type, widens_to
+from libtile.atoms.shared_accesses import WORD_BYTES
 from libtile.layouts import LANE, REGISTER, WARP, LinearLayout
 from libtile.numerics.elements import STORAGE_BYTES
 from libtile.support.diagnostics import LoweringError
@@ -34,9 +36,10 @@ class Family(Protocol):
         """Rows and columns of the result that one warp computes with one instruction."""
 
     def fragments(
-        self, atom: MmaAtom, grid: Grid, shapes: Sequence[Sequence[int]]
+        self, atom: MmaAtom, grid: Grid, shapes: Sequence[Sequence[int]], columns: int
     ) -> tuple[LinearLayout, LinearLayout, LinearLayout]:
-        """The layouts of A, B and C for an atom and for so many warps along batches, rows and columns."""
+        """The layouts of A, B and C for an atom and for so many warps along batches, rows and columns, which have so
+        many columns each side by side."""
 
 
 def family(name: str) -> Family:
@@ -45,10 +48,11 @@ def family(name: str) -> Family:
 
 
 def fragments(
-    atom: MmaAtom, grid: Grid, shapes: Sequence[Sequence[int]]
+    atom: MmaAtom, grid: Grid, shapes: Sequence[Sequence[int]], columns: int = COLUMNS
 ) -> tuple[LinearLayout, LinearLayout, LinearLayout]:
-    """The layouts of A, B and C for an atom and for so many warps along batches, rows and columns."""
-    return family(atom.family).fragments(atom, grid, shapes)
+    """The layouts of A, B and C for an atom and for so many warps along batches, rows and columns, which have so many
+    columns each side by side."""
+    return family(atom.family).fragments(atom, grid, shapes, columns)
 
 
 @dataclass(frozen=True)
@@ -93,12 +97,14 @@ def dot_layouts(
     whole_rows: bool = False,
     signed_a: bool = True,
     signed_b: bool = True,
+    by_columns: bool = False,
 ) -> DotLayouts:
     """How to compute a (m x k) times b (k x n), both with a batch dimension before these or without.
 
     With `whole_rows` each warp has all columns of its rows, if there are rows enough to keep all warps busy: then the
     result is another such product's left operand without leaving its thread, and a reduction along its rows needs no
-    other warp. LoweringError for element types that cannot be multiplied.
+    other warp. B lies in memory `by_columns` if its columns are side by side there. LoweringError for element types
+    that cannot be multiplied.
     """
     c_shape = (*a_shape[:-1], b_shape[-1])
     shapes = (tuple(a_shape), tuple(b_shape), c_shape)
@@ -113,8 +119,12 @@ def dot_layouts(
         for wants in map(family, mma_families()):
             atom = wants.choose(target, (*types, acc), shape)
             if atom is not None:
-                grid = choose_grid(c_shape, *wants.extents(atom), warps, whole_rows)
-                return DotLayouts(*wants.fragments(atom, grid, shapes), atom, grid)
+                rows, columns = wants.extents(atom)
+                grid = choose_grid(c_shape, rows, columns, warps, whole_rows)
+                transposes = by_columns and target.has("ldmatrix_bytes") and packed_elements(atom.b) == WORD_BYTES
+                if transposes and grid[2] * TRANSPOSED_COLUMNS <= c_shape[-1]:
+                    columns = TRANSPOSED_COLUMNS
+                return DotLayouts(*wants.fragments(atom, grid, shapes, columns), atom, grid)
     if acc_element not in ("f16", "bf16", "f32", "f64") or "i8" in (a_element, b_element):
         raise LoweringError(f"a product of {a_element} and {b_element} into {acc_element} on {target.name}")
     return _scalar_layouts(shapes, acc_element, target, warps)

@@ -7,6 +7,9 @@ p the number of elements in a 32-bit register (1 for f64), a lane's bits and reg
     A    registers k = 1 .. p/2,  lane bits 0, 1 k = p, 2p,  lane bits 2-4 m = 1, 2, 4,  registers m = 8, k = 4p ..
     B    registers k = 1 .. p/2,  lane bits 0, 1 k = p, 2p,  lane bits 2-4 n = 1, 2, 4,  registers k = 4p ..
     C    register n = 1,          lane bits 0, 1 n = 2, 4,   lane bits 2-4 m = 1, 2, 4,  register m = 8
+
+Warps lie side by side by the columns of one atom, or of two: then a thread has columns that are 8 apart, as `ldmatrix`
+gives them that transposes bytes.
 """
 
 from __future__ import annotations
@@ -20,6 +23,8 @@ from libtile.targets import MmaAtom, Target
 
 FAMILY = "mma_sync"
 COLUMNS = 8
+TRANSPOSED_COLUMNS = 16
+"""Of a warp, side by side, where bytes of its right operand are transposed by `ldmatrix`."""
 
 
 def extents(atom: MmaAtom) -> tuple[int, int]:
@@ -44,15 +49,16 @@ def choose(target: Target, types: tuple[str, str, str], shape: tuple[int, int, i
 
 
 def fragments(
-    atom: MmaAtom, grid: Grid, shapes: Sequence[Sequence[int]]
+    atom: MmaAtom, grid: Grid, shapes: Sequence[Sequence[int]], columns: int = COLUMNS
 ) -> tuple[LinearLayout, LinearLayout, LinearLayout]:
-    """The layouts of A, B and C for an atom and for so many warps along batches, rows and columns."""
+    """The layouts of A, B and C for an atom and for so many warps along batches, rows and columns, which have so many
+    columns each side by side."""
     packed = packed_elements(atom.a)
     a_shape, b_shape, c_shape = shapes
     batches, down, across = grid
     most = NOWHERE
     k_low, k_high = powers(1, packed), powers(4 * packed, most)
-    m_high, n_high = powers(atom.m * down, most), powers(COLUMNS * across, most)
+    m_high, n_high = powers(atom.m * down, most), [*powers(COLUMNS, columns), *powers(columns * across, most)]
     upper = [8] if atom.m == 16 else []
     batch: Moves = [(0, d) for d in powers(batches, most)]
 
@@ -60,18 +66,18 @@ def fragments(
         a_shape,
         moves(2, k_low) + moves(1, upper) + moves(2, k_high) + moves(1, m_high) + batch,
         moves(2, [packed, 2 * packed]) + moves(1, [1, 2, 4]),
-        warp_moves(grid, atom.m, COLUMNS, a=True),
+        warp_moves(grid, atom.m, columns, a=True),
     )
     b = tile_layout(
         b_shape,
         moves(1, k_low) + moves(1, k_high) + moves(2, n_high) + batch,
         moves(1, [packed, 2 * packed]) + moves(2, [1, 2, 4]),
-        warp_moves(grid, atom.m, COLUMNS, b=True),
+        warp_moves(grid, atom.m, columns, b=True),
     )
     c = tile_layout(
         c_shape,
         moves(2, [1]) + moves(1, upper) + moves(2, n_high) + moves(1, m_high) + batch,
         moves(2, [2, 4]) + moves(1, [1, 2, 4]),
-        warp_moves(grid, atom.m, COLUMNS),
+        warp_moves(grid, atom.m, columns),
     )
     return a, b, c

@@ -7,7 +7,9 @@ From it follow
     vector accesses    the registers contain the lowest offset bits: up to 16 bytes in one ld or st
     matrix accesses    the lane and its registers are those of ldmatrix and stmatrix: 8 rows of 16 bytes, of which lane
                        l holds word l % 4 of row l / 4, or transposed (16-bit elements) column l / 4 of the rows
-                       2 (l % 4) and 2 (l % 4) + 1 (PTX ISA, "Warp-level matrix load instruction: ldmatrix")
+                       2 (l % 4) and 2 (l % 4) + 1 (PTX ISA, "Warp-level matrix load instruction: ldmatrix"); bytes are
+                       transposed from 16 rows of 16, of which it has columns l / 4 and l / 4 + 8 of the rows 4 (l % 4)
+                       to 4 (l % 4) + 3
 
 Elements take whole bytes (booleans and 4-bit types one).
 """
@@ -16,18 +18,31 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from itertools import permutations
+from itertools import combinations, permutations
 
 from libtile.layouts import LANE, OFFSET, REGISTER, WARP, LinearLayout, f2
 from libtile.layouts.convert import BANKS, conflict_free_shared, shared_for
 from libtile.layouts.renaming import without_register_copies
-from libtile.layouts.shared_access import MATRIX, VECTOR, SharedAccess
+from libtile.layouts.shared_access import MATRIX, VECTOR, Matrices, SharedAccess
 from libtile.support.diagnostics import LoweringError
 from libtile.support.records import dataclass
+from libtile.targets import Target
 
 MAX_BYTES = 16
 WORD_BYTES = 4
 LANE_BITS = 5
+WAVE_BITS = 3
+"""Lanes, as bits, whose rows of 16 bytes go over the banks together."""
+
+
+def matrix_loads(gpu: Target) -> Matrices:
+    """The instructions of matrices that a target loads by."""
+    return Matrices(gpu.has("ldmatrix"), gpu.has("ldmatrix_bytes"))
+
+
+def matrix_stores(gpu: Target) -> Matrices:
+    """The instructions of matrices that a target stores by."""
+    return Matrices(gpu.has("stmatrix"))
 
 
 def normalized(layout: LinearLayout, warp_bits: int) -> LinearLayout:
@@ -201,20 +216,21 @@ def _spread(
 def _matrices(
     kind: str, o: Offsets, pair: Sequence[int], low: int, rows: Sequence[int], element_bytes: int
 ) -> Access | None:
-    """Matrix accesses whose words are the registers `pair`, and whose rows differ by `rows`; `low` is the number of
-    offset bits within a row. None when something else moves within rows."""
+    """Matrix accesses whose words are the registers `pair`, and whose rows, each of which a lane names, differ by
+    `rows`; `low` is the number of offset bits within a row. None when something else moves within rows."""
     used = list(pair)
     rest = _rest(o.registers, used, len(used) if kind == "matrix" else 0)
     mask = (1 << low) - 1
     if any(v & mask for v in [*rows, *o.warps, *(offset for _, offset in rest)]):
         return None
-    count = min(len(rest), 2)
+    free = LANE_BITS - len(rows)
+    count = min(len(rest), free)
     words = [f2.apply(used, x) for x in range(1 << len(used))]
     inside = _spans(rest[:count])
     outside = _spans(rest[count:])
     groups = tuple(tuple(start ^ m ^ w for m, _ in inside for w in words) for start, _ in outside)
-    lanes = [*rows, *(offset for _, offset in rest[:count]), *[0] * (2 - count)]
-    conflicts = _row_conflicts(rows, element_bytes)
+    lanes = [*rows, *(offset for _, offset in rest[:count]), *[0] * (free - count)]
+    conflicts = _row_conflicts(rows[:WAVE_BITS], element_bytes)
     return Access(kind, tuple(s for _, s in outside), groups, tuple(lanes), o.warps, conflicts=conflicts)
 
 
@@ -231,19 +247,33 @@ def _matrix_access(o: Offsets, element_bytes: int) -> Access | None:
 
 
 def _transposed_access(o: Offsets, element_bytes: int) -> Access | None:
-    """ldmatrix.trans or stmatrix.trans: two rows' elements of a column in each lane; the choice without conflicts."""
-    if element_bytes != 2 or list(o.lanes[2:]) != [1, 2, 4]:
+    """ldmatrix.trans or stmatrix.trans: elements of a column in each lane, of two rows, or bytes of four; the choice
+    without conflicts."""
+    if element_bytes > 2 or list(o.lanes[2:]) != [1, 2, 4]:
         return None
+    columns = [] if element_bytes == 2 else [f2.solve(o.registers, 8)]  # a lane has bytes of two
+    if None in columns:
+        return None
+    more = [c for c in columns if c is not None]
     best: Access | None = None
-    for i, offset in enumerate(o.registers):
-        found = _matrices("transposed", o, [1 << i], 3, [offset, o.lanes[0], o.lanes[1]], element_bytes)
+    for chosen in combinations(range(len(o.registers)), 2 // element_bytes):
+        used = [*(1 << i for i in chosen), *more]
+        if f2.rank(used) != len(used):
+            continue
+        rows = [*(o.registers[i] for i in chosen), *o.lanes[:2]]
+        found = _matrices("transposed", o, used, 3 + len(more), rows, element_bytes)
         if found is not None and (best is None or found.conflicts < best.conflicts):
             best = found
     return best
 
 
 def accesses(
-    layout: LinearLayout, shared: LinearLayout, element_bytes: int, matrices: bool, storing: bool, moved_bits: int = 0
+    layout: LinearLayout,
+    shared: LinearLayout,
+    element_bytes: int,
+    matrices: Matrices,
+    storing: bool,
+    moved_bits: int = 0,
 ) -> Access:
     """The best way to move registers of a (normalized) layout, none of which is a copy, to or from shared memory.
 
@@ -251,14 +281,16 @@ def accesses(
     """
     o = Offsets.of(layout, shared)
     most = (moved_bits & -moved_bits or MAX_BYTES) * element_bytes
-    matrices = matrices and most >= MAX_BYTES
     narrower = best = _vector_access(o, element_bytes, min(most, MAX_BYTES))
     # The narrower of two equal ones is the same access: narrower ones pay where wide ones meet in banks.
     while (best.conflicts or best.swapped) and (bytes_ := narrower.instruction(element_bytes).bytes) > element_bytes:
         narrower = _vector_access(o, element_bytes, bytes_ // 2)
         best = min(best, narrower, key=lambda a: _cost(a, element_bytes))
-    if matrices and not (storing and layout.free_bits()[LANE]):
-        for found in (_matrix_access(o, element_bytes), _transposed_access(o, element_bytes)):
+    if most >= MAX_BYTES and not (storing and layout.free_bits()[LANE]):
+        kinds = [_matrix_access(o, element_bytes)] if matrices.rows else []
+        if matrices.bytes if element_bytes == 1 else matrices.rows:
+            kinds.append(_transposed_access(o, element_bytes))
+        for found in kinds:
             if found is not None and _cost(found, element_bytes) < _cost(best, element_bytes):
                 best = found
     return best
@@ -287,7 +319,7 @@ def _cost(access: Access, element_bytes: int) -> int:
 
 @lru_cache(maxsize=1024)
 def shared_between(
-    source: LinearLayout, target: LinearLayout, size: int, stmatrix: bool, ldmatrix: bool
+    source: LinearLayout, target: LinearLayout, size: int, stores: Matrices, loads: Matrices
 ) -> LinearLayout:
     """The shared-memory layout for a round trip of elements of `size` bytes, between layouts without register copies
     that list the same dimensions, all lanes and all warps."""
@@ -296,16 +328,16 @@ def shared_between(
 
     def cost(shared: LinearLayout) -> tuple[int, int]:
         """In wavefronts, and in all."""
-        sides = ((source, stmatrix, True), (target, ldmatrix, False))
+        sides = ((source, stores, True), (target, loads, False))
         found = [accesses(layout, shared, size, matrices, storing) for layout, matrices, storing in sides]
         return sum(access.wavefronts(size) for access in found), sum(_cost(access, size) for access in found)
 
     wavefronts, lowest = cost(best)
-    candidates = _candidates(source, target, size, stmatrix, ldmatrix)
+    candidates = _candidates(source, target, size, stores, loads)
     for candidate in sorted(candidates, key=lambda c: c.least):
         if candidate.least >= lowest:
             break
-        if not candidate.whole and (candidate.wavefronts >= wavefronts or size == 1):
+        if not candidate.whole and (candidate.wavefronts >= wavefronts or not (size > 1 or candidate.transposes)):
             continue  # fewer instructions alone are not worth the places that they have to compute, and bytes of words
             # that are loaded at once take registers: block-scaled products on sm_120 have none to spare
         shared = candidate.shared(dict(zip(source.out_dims, source.shape)), size)
@@ -332,6 +364,8 @@ class _Candidate:
 
     vector: list[int]
     sides: tuple[_Side, _Side]
+    transposes: bool = False
+    """Whether one side transposes bytes."""
 
     @property
     def whole(self) -> bool:
@@ -354,16 +388,17 @@ class _Candidate:
 
 
 def _candidates(
-    source: LinearLayout, target: LinearLayout, size: int, stmatrix: bool, ldmatrix: bool
+    source: LinearLayout, target: LinearLayout, size: int, stores: Matrices, loads: Matrices
 ) -> Iterator[_Candidate]:
     """Rows of 16 bytes that matrix accesses of a side move, or its vectors of registers. The other side moves the same
     rows by matrices, too, or as much of them as its threads hold."""
-    for layout, other, matrices, others in ((target, source, ldmatrix, stmatrix), (source, target, stmatrix, ldmatrix)):
-        for vector, rows in _rows(layout, size) if matrices else ():
+    for layout, other, matrices, others in ((target, source, loads, stores), (source, target, stores, loads)):
+        for vector, rows in _rows(layout, size, matrices):
             if f2.rank(vector) == len(vector):
-                matching = [r for v, r in _rows(other, size) if v == vector] if others else []
+                matching = [r for v, r in _rows(other, size, others) if v == vector]
                 side = _by_matrices(other, matching[0], vector, size) if matching else _by_vectors(other, vector, size)
-                yield _Candidate(vector, (_by_matrices(layout, rows, vector, size), side))
+                transposes = size == 1 and vector[:3] == layout.columns([LANE])[2:]
+                yield _Candidate(vector, (_by_matrices(layout, rows, vector, size), side), transposes)
         registers = layout.columns([REGISTER])
         common = f2.intersection(registers, other.columns([REGISTER]))
         wide = f2.independent([*common, *registers])[: (MAX_BYTES // size).bit_length() - 1]
@@ -384,13 +419,17 @@ def _by_vectors(layout: LinearLayout, vector: Sequence[int], size: int) -> _Side
     return _Side(layout.columns([LANE])[: _lanes_at_once(size << held)], held, accesses, accesses * words)
 
 
-def _rows(layout: LinearLayout, size: int) -> list[tuple[list[int], list[int]]]:
+def _rows(layout: LinearLayout, size: int, matrices: Matrices) -> list[tuple[list[int], list[int]]]:
     """(vector, rows) of matrix accesses by a layout: as it is, for every choice of registers, and transposed."""
-    if size > WORD_BYTES:
+    if size > WORD_BYTES or not matrices.rows:
         return []
     lanes, registers = layout.columns([LANE]), layout.columns([REGISTER])
     words = (WORD_BYTES // size).bit_length() - 1
     found = [([*chosen, *lanes[:2]], lanes[2:]) for chosen in permutations(registers[:6], words)]
     if size == 2:
         found += [(lanes[2:], [r, *lanes[:2]]) for r in registers[:6]]
+    elif size == 1 and matrices.bytes:
+        for column, *rows in permutations(registers[:6], 3):
+            if rows == sorted(rows, key=registers.index):
+                found.append(([*lanes[2:], column], [*rows, lanes[0]]))
     return found

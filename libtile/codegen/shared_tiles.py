@@ -105,7 +105,8 @@ def store_shared(
     surjective). LoweringError where the instruction cannot do it."""
     layout = normalized(without_register_copies(tile.layout), warp_bits_of(b))
     size = STORAGE_BYTES[tile.element]
-    if by.kind != VECTOR and (not b.target.has("stmatrix") or layout.free_bits()[LANE]):
+    is_there = b.target.has("stmatrix") and not (by.kind == TRANSPOSED and size == 1)
+    if by.kind != VECTOR and (not is_there or layout.free_bits()[LANE]):
         raise LoweringError("cannot be stored by stmatrix, for the target's sake or that of copies in its lanes")
     access = accesses_by(layout, shared, size, by)
     values = permute_by_thread(b, _storage(b, tile), *access.permute)
@@ -141,7 +142,8 @@ def load_shared(
     (not surjective). LoweringError where the instruction cannot do it."""
     layout = normalized(without_register_copies(target), warp_bits_of(b))
     size = STORAGE_BYTES[element]
-    if by.kind != VECTOR and not b.target.has("ldmatrix"):
+    needed = "ldmatrix_bytes" if by.kind == TRANSPOSED and size == 1 else "ldmatrix"
+    if by.kind != VECTOR and not b.target.has(needed):
         raise LoweringError("cannot be loaded by ldmatrix, which the target does not have")
     access = accesses_by(layout, shared, size, by)
     addresses = Addresses(b, base, access.lanes, access.warps, size, moved)
@@ -169,7 +171,8 @@ def _load(b: KernelBuilder, kind: str, address: Value, count: int, size: int) ->
     else:
         type_ = registers_type(I32, words)
         trans = ".trans" if kind == TRANSPOSED else ""
-        name = f"llvm.nvvm.ldmatrix.sync.aligned.m8n8.x{words}{trans}.b16.p{SHARED}"
+        form = f"m8n8.x{words}{trans}.b16" if kind != TRANSPOSED or size > 1 else f"m16n16.x{words // 2}.trans.b8"
+        name = f"llvm.nvvm.ldmatrix.sync.aligned.{form}.p{SHARED}"
         value = b.call(name, type_, [address])
     parts = [value] if words == 1 else [b.extract(value, i, IntType(bits)) for i in range(words)]
     return _parted(b, parts, 8 * size)

@@ -24,6 +24,16 @@ class SharedAccess:
 
 
 @dataclass(frozen=True)
+class Matrices:
+    """Which instructions of matrices there are between registers and shared memory, in one direction."""
+
+    rows: bool = False
+    """Of 8 rows of 16 bytes, as they are, or transposed by elements of 16 bits."""
+    bytes: bool = False
+    """Of 16 rows of 16 bytes, transposed by bytes."""
+
+
+@dataclass(frozen=True)
 class SharedWay:
     """A way through shared memory: the layout of the tile (or of a piece of it) there, and by what it is stored and
     loaded."""

@@ -8,9 +8,13 @@ from itertools import permutations
 
 import pytest
 
+from libtile.atoms import mma_sync
+from libtile.atoms.cp_async import operand_shared_layout
 from libtile.atoms.shared_accesses import accesses, reduced, shared_between
 from libtile.layouts import LANE, REGISTER, WARP, LinearLayout
 from libtile.layouts.convert import Conversion, needed
+from libtile.layouts.shared_access import TRANSPOSED, VECTOR, Matrices, SharedAccess
+from libtile.targets import MmaAtom
 
 WARP_BITS = 2
 SHAPES = [(4, 8, 16), (2, 4, 64), (32, 8, 4), (4, 4, 4, 8), (16, 16), (16, 128), (64, 64), (128, 16)]
@@ -43,12 +47,23 @@ def permutes(size: int) -> Iterator[tuple[LinearLayout, LinearLayout]]:
                 yield source, target
 
 
-@pytest.mark.parametrize("stmatrix", [False, True])
+def test_bytes_are_transposed_by_matrices_of_16_rows() -> None:
+    """A left operand of m16n8k32 whose rows are contiguous: no bank is met twice, and four words come at once."""
+    shape = (64, 64)
+    layout = mma_sync.fragments(MmaAtom(16, 8, 32, "e4m3", "e4m3", "f32"), (1, 4, 1), (shape, (64, 8), (64, 8)))[0]
+    shared = operand_shared_layout(shape, "f8E4M3FN", 0)
+    found = accesses(reduced(layout, WARP_BITS), shared, 1, Matrices(rows=True, bytes=True), storing=False)
+    assert found.instruction(1) == SharedAccess(TRANSPOSED, 16) and (found.instructions, found.conflicts) == (2, 0)
+    assert accesses(reduced(layout, WARP_BITS), shared, 1, Matrices(rows=True), storing=False).kind == VECTOR
+
+
+@pytest.mark.parametrize("stores", [Matrices(), Matrices(rows=True)])
+@pytest.mark.parametrize("loads", [Matrices(rows=True), Matrices(rows=True, bytes=True)])
 @pytest.mark.parametrize("size", [1, 2, 4, 8])
-def test_what_a_permute_moves_meets_in_no_bank(size: int, stmatrix: bool) -> None:
+def test_what_a_permute_moves_meets_in_no_bank(size: int, stores: Matrices, loads: Matrices) -> None:
     """Those of 16-bit elements that ldmatrix.trans loads and single elements store met in two rows out of eight."""
     for source, target in permutes(size):
-        shared = shared_between(source, target, size, stmatrix, ldmatrix=True)
-        stored = accesses(source, shared, size, stmatrix, storing=True)
-        loaded = accesses(target, shared, size, matrices=True, storing=False)
+        shared = shared_between(source, target, size, stores, loads)
+        stored = accesses(source, shared, size, stores, storing=True)
+        loaded = accesses(target, shared, size, loads, storing=False)
         assert (stored.conflicts, loaded.conflicts) == (0, 0), (source, target)

@@ -8,7 +8,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from libtile.atoms.shared_accesses import accesses, reduced
+from libtile.atoms.shared_accesses import accesses, matrix_loads, reduced
 from libtile.backend import nvptx, ptx
 from libtile.codegen import memory, shared_tiles
 from libtile.codegen.builder import KernelBuilder, Value, integer
@@ -98,7 +98,7 @@ def load(b: KernelBuilder, pointers: Tile, element: str, **options: Any) -> Tile
 def load_shared(b: KernelBuilder, base: Value, shared: LinearLayout, target: LinearLayout, element: str) -> Tile:
     """A tile from shared memory, by the cheapest instructions."""
     size, warps = STORAGE_BYTES[element], (b.threads // b.target.warp_size).bit_length() - 1
-    by = accesses(reduced(target, warps), shared, size, b.target.has("ldmatrix"), storing=False).instruction(size)
+    by = accesses(reduced(target, warps), shared, size, matrix_loads(b.target), storing=False).instruction(size)
     return shared_tiles.load_shared(b, base, shared, target, element, by)
 
 

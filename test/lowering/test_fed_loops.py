@@ -177,14 +177,24 @@ def test_code_of_a_persistent_kernel(n, threads, length):
 @pytest.mark.parametrize(
     ("element", "dtype", "result"), [("i8", np.int8, "i32"), ("f8E4M3FN", ml_dtypes.float8_e4m3fn, "f32")]
 )
-def test_bytes_are_multiplied_where_both_lie_along_k(element, dtype, result):
-    text = tile_gemm(m=64, n=32, k=64, element=element, result=result, transposed=True)
+@pytest.mark.parametrize("lies", [(1, 0), (1, 1), (0, 1)])
+def test_bytes_are_multiplied_whichever_way_they_lie(element, dtype, result, lies):
+    """The dimensions along which the operands are contiguous: `ldmatrix` transposes those that are not so along k."""
+    m, n, k = 64, 32, 160
+    text = tile_gemm(m=m, n=n, k=64, element=element, result=result, transposed=lies[1] == 0)
+    if lies[0] == 0:
+        view = f"tile=({m}x64), tensor_view<?x?x{element}, strides=[?,1]>"
+        text = text.replace(view, f"{view}, dim_map=[1, 0]")
+        text = text.replace("[%m, %k], strides = [%k", "[%k, %m], strides = [%m")
+        text = text.replace("%m = assume bounded<0, ?>, %m0", "%m1 = assume bounded<0, ?>, %m0")
+        text = text.replace("    %n = assume", "    %m = assume div_by<16>, %m1 : tile<i32>\n    %n = assume", 1)
     assert parted(text)[1] is None
     rng = np.random.default_rng(0)
-    a, b = (rng.integers(-4, 5, (lines, 160)).astype(dtype) for lines in (64, 32))
-    c = np.full((64, 32), 7, np.int32 if result == "i32" else np.float32)
-    run(text, [a, b, c, 64, 32, 160])
-    np.testing.assert_array_equal(c, (a.astype(np.float32) @ b.astype(np.float32).T).astype(c.dtype))
+    a, b = (rng.integers(-4, 5, shape).astype(dtype) for shape in ((m, k), (k, n)))
+    c = np.full((m, n), 7, np.int32 if result == "i32" else np.float32)
+    given = [np.ascontiguousarray(v if along else v.T) for v, along in zip((a, b), lies)]
+    run(text, [*given, c, m, n, k], block_order=1)
+    np.testing.assert_array_equal(c, (a.astype(np.float32) @ b.astype(np.float32)).astype(c.dtype))
 
 
 @pytest.mark.parametrize(
@@ -354,6 +364,14 @@ def test_why_a_loop_is_not_fed_is_said(old, new, reason):
     text = tile_gemm(m=64).replace(old, new)
     inner, said = parted(text)
     assert said == reason and ("cp.async" not in inner)
+
+
+def test_code_of_a_fed_loop_of_bytes():
+    """A right operand that lies along its columns is the left one of the product's transpose: no register is moved."""
+    made = libtile.compile(libtile.parse(tile_gemm(128, 128, 64, "f8E4M3FN")), gpu_name="sm_120")
+    loop = main_loop(made.cubin, "QMMA")
+    assert len(loop) <= 105 and sum("QMMA" in line for line in loop) == 64
+    assert sum("LDSM" in line for line in loop) == 16 and sum("LDSM.8.MT1616" in line for line in loop) == 8
 
 
 def test_code_of_a_fed_loop():

@@ -16,6 +16,7 @@ from patience import PATIENCE
 PROBES = {
     "cp_async": "cp.async.ca.shared.global [r0], [d0], 16;",
     "ldmatrix": "ldmatrix.sync.aligned.m8n8.x1.shared.b16 {r0}, [r1];",
+    "ldmatrix_bytes": "ldmatrix.sync.aligned.m16n16.x1.trans.shared.b8 {r0, r1}, [r2];",
     "mbarrier": "mbarrier.init.shared.b64 [r0], 1;",
     "redux_integer": "redux.sync.add.s32 r0, r1, 0xffffffff;",
     "fma_bf16": "fma.rn.bf16 h0, h1, h1, h1;",

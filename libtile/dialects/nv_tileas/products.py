@@ -115,6 +115,7 @@ def _check_target(op: TileOp, atom: MmaAtomAttr) -> None:
 def _check_fragments(op: TileOp, atom: MmaAtom) -> tuple[int, int, int]:
     """The operands are in the fragments that the instruction reads; the numbers of warps."""
     from libtile.atoms.mma_layouts import fragments
+    from libtile.atoms.mma_sync import TRANSPOSED_COLUMNS
 
     warps = op.properties.get("warps")
     if not isinstance(warps, DenseArrayBase):
@@ -125,8 +126,10 @@ def _check_fragments(op: TileOp, atom: MmaAtom) -> tuple[int, int, int]:
     batches, rows, columns = sizes
     shapes: Sequence[tuple[int, ...]] = [shape_of(v.type) for v in op.operands[:3]]
     wanted = fragments(atom, (batches, rows, columns), shapes)
-    if linear_layout(op.operands[2].type) != wanted[2]:
-        wanted = _in_pairs(op, wanted)
+    given = linear_layout(op.operands[2].type)
+    if given != wanted[2]:
+        wide = fragments(atom, (batches, rows, columns), shapes, TRANSPOSED_COLUMNS)
+        wanted = wide if given == wide[2] else _in_pairs(op, wanted)
     for name, value, layout in zip("ABC", op.operands, wanted):
         _require(f"#{name}", value.type, layout)
     return batches, rows, columns

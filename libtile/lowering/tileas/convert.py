@@ -32,6 +32,7 @@ from libtile.lowering.tileas.single_batches import in_single_batches
 from libtile.lowering.tileas.stage_results import StageResult, columns_of, products_in_tensor_memory
 from libtile.lowering.tileas.tensor_steps import warps_of_results
 from libtile.lowering.tileas.tma_operands import Unfit
+from libtile.lowering.tileas.turned_bytes import turn_products_of_bytes
 from libtile.lowering.to_tileas.conversion import convert_function
 from libtile.lowering.to_tileas.products import tensor_memory_atom
 from libtile.lowering.to_tileas.stage_products import tensor_products_of_stages
@@ -44,6 +45,7 @@ def convert_products(function: FuncOp, *, whole_rows: bool = False, for_agents: 
     spec = function.kernel_spec
     if spec is not None and spec.target is not None:
         pack_products(function, target(spec.target))
+        turn_products_of_bytes(function, target(spec.target))
     return convert_agents(function, convert_for_agents if for_agents else partial(_in_parts, whole_rows=whole_rows))
 
 

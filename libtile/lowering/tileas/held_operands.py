@@ -18,6 +18,7 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Block, SSAValue
 
 from libtile.atoms.cp_async import staged_layout
+from libtile.atoms.shared_accesses import matrix_loads
 from libtile.codegen.shapes import embedded
 from libtile.dialects import scf
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES
@@ -67,7 +68,7 @@ class HeldOperand:
         fastest = next(d for d, step in enumerate(copied.basis(REGISTER)[0]) if step)
         read = (embedded(part, layout_of(convert.result)),)
         name = NUMBER_NAMES[_tile(source).element_type]
-        layout = LayoutAttr(staged_layout(copied, read, name, fastest, gpu.has("ldmatrix")))
+        layout = LayoutAttr(staged_layout(copied, read, name, fastest, matrix_loads(gpu)))
         assert convert.parent is not None
         at = Inserter(convert.parent, convert, convert.location)
         buffer = at.value(AllocTensorOp.make(results=[BufferType(shape, _tile(source).element_type, "shared", layout)]))

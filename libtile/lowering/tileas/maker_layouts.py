@@ -10,7 +10,7 @@ from functools import lru_cache
 from xdsl.ir import Block, Operation, SSAValue
 
 from libtile.atoms.cp_async import copy_width
-from libtile.atoms.shared_accesses import WORD_BYTES, accesses, reduced
+from libtile.atoms.shared_accesses import WORD_BYTES, accesses, matrix_loads, matrix_stores, reduced
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES
 from libtile.dialects.nv_tileaa.shapes import CatOp
 from libtile.dialects.nv_tileas.memory import LoadOp, TiledLoadOp
@@ -259,7 +259,7 @@ def _access_cost(gpu: Target, layout: LinearLayout, buffer: BufferType, *, stori
     """Accesses of a thread and passes over banks of its warp, and how many registers it holds."""
     assert buffer.layout is not None
     size = STORAGE_BYTES[NUMBER_NAMES[buffer.element_type]]
-    matrices = gpu.has("stmatrix" if storing else "ldmatrix")
+    matrices = matrix_stores(gpu) if storing else matrix_loads(gpu)
     plain = reduced(layout, MAKERS.bit_length() - 1)
     found = accesses(plain, buffer.layout.layout, size, matrices, storing=storing)
     registers = plain.in_size(REGISTER) * size // WORD_BYTES

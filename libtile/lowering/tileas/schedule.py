@@ -24,6 +24,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from libtile.atoms.cp_async import copy_width, operand_shared_layout, staged_layout
+from libtile.atoms.shared_accesses import matrix_loads
 from libtile.codegen.memory import MAX_ACCESS_BYTES
 from libtile.dialects import scf
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES
@@ -323,7 +324,7 @@ def _copied_by_pointers(load: LoadOp) -> None:
 def buffer_layout(load: Load, read: tuple[LinearLayout, ...], gpu: Target) -> LinearLayout:
     """Where the elements of a load's tile lie in a stage that is read in some layouts."""
     name = NUMBER_NAMES[_tile_type(load).element_type]
-    return staged_layout(layout_of(load.value), read, name, fastest_dim(load), gpu.has("ldmatrix"))
+    return staged_layout(layout_of(load.value), read, name, fastest_dim(load), matrix_loads(gpu))
 
 
 def conversions(load: Load) -> list[ConvertLayoutOp]:

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from libtile.atoms.shared_accesses import accesses, reduced, shared_between
+from libtile.atoms.shared_accesses import accesses, matrix_loads, matrix_stores, reduced, shared_between
 from libtile.atoms.transposing_copies import Transposition, transposition
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES
 from libtile.dialects.nv_tileas.async_products import matrix_of
@@ -59,7 +59,7 @@ def shared_way(
 def between(source: LinearLayout, target: LinearLayout, element_bytes: int, kernel: Kernel) -> SharedWay:
     """The cheapest way of a tile of elements of so many bytes through shared memory."""
     sides = reduced(source, kernel.warp_bits), reduced(target, kernel.warp_bits)
-    features = kernel.gpu.has("stmatrix"), kernel.gpu.has("ldmatrix")
+    features = matrix_stores(kernel.gpu), matrix_loads(kernel.gpu)
     return shared_way(source, target, shared_between(*sides, element_bytes, *features), element_bytes, kernel)
 
 
@@ -71,13 +71,13 @@ def conversion_by(way: SharedWay, pieces: int = 1) -> ConversionAttr:
 
 def _store(layout: LinearLayout, shared: LinearLayout, size: int, kernel: Kernel, moved: int = 0) -> SharedAccess:
     found = accesses(
-        reduced(layout, kernel.warp_bits), shared, size, kernel.gpu.has("stmatrix"), storing=True, moved_bits=moved
+        reduced(layout, kernel.warp_bits), shared, size, matrix_stores(kernel.gpu), storing=True, moved_bits=moved
     )
     return found.instruction(size)
 
 
 def _load(layout: LinearLayout, shared: LinearLayout, size: int, kernel: Kernel, moved: int = 0) -> SharedAccess:
     found = accesses(
-        reduced(layout, kernel.warp_bits), shared, size, kernel.gpu.has("ldmatrix"), storing=False, moved_bits=moved
+        reduced(layout, kernel.warp_bits), shared, size, matrix_loads(kernel.gpu), storing=False, moved_bits=moved
     )
     return found.instruction(size)

@@ -15,6 +15,7 @@ from xdsl.ir import Attribute, Operation
 from xdsl.passes import ModulePass
 
 from libtile.atoms.cp_async import operand_shared_layout, staged_layout
+from libtile.atoms.shared_accesses import matrix_loads
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileas.layout import LayoutAttr
@@ -125,7 +126,7 @@ def _laid_out(op: CreatePipelineOp, number: int, held: BufferType, turns: list[O
                     fastest = fastest_dim(copy.source.owner)
                 written.append(layout_of(copy.source))
     if written and read:
-        chosen = staged_layout(written[0], tuple(dict.fromkeys(read)), element, fastest, gpu.has("ldmatrix"))
+        chosen = staged_layout(written[0], tuple(dict.fromkeys(read)), element, fastest, matrix_loads(gpu))
     else:
         chosen = operand_shared_layout(held.shape, element, fastest)
     return BufferType(held.shape, held.element_type, held.space, LayoutAttr(chosen))

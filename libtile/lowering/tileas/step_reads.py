@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from xdsl.dialects.builtin import DenseArrayBase, TensorType, i32
 from xdsl.ir import SSAValue
 
-from libtile.atoms.shared_accesses import accesses, reduced
+from libtile.atoms.shared_accesses import accesses, matrix_loads, reduced
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES
 from libtile.dialects.nv_tileaa.shapes import PermuteOp
 from libtile.dialects.nv_tileas.layout import LayoutAttr
@@ -37,7 +37,7 @@ def check_read(gpu: Target, what: str, type_: BufferType, layout: LinearLayout) 
     assert type_.layout is not None
     size = STORAGE_BYTES[NUMBER_NAMES[type_.element_type]]
     held = reduced(layout, len(layout.basis(WARP)))
-    if accesses(held, type_.layout.layout, size, gpu.has("ldmatrix"), storing=False).conflicts:
+    if accesses(held, type_.layout.layout, size, matrix_loads(gpu), storing=False).conflicts:
         raise Unfit(what + "would be read with bank conflicts from shared memory as TMA writes it")
 
 

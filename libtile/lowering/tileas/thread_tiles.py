@@ -18,6 +18,7 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Block, SSAValue
 
 from libtile.atoms.cp_async import copy_width, staged_layout
+from libtile.atoms.shared_accesses import matrix_loads
 from libtile.codegen.memory import MAX_ACCESS_BYTES
 from libtile.codegen.shapes import embedded
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES
@@ -117,7 +118,7 @@ def thread_tile(
     name, fastest = NUMBER_NAMES[type_.element_type], fastest_dim(load)
     parts = (of if prod(of.shape) < prod(shape) else part_layout(of, shape) for of in wanted)
     read = tuple(dict.fromkeys(embedded(of, layout) for of in parts))
-    shared = staged_layout(layout, read, name, fastest, gpu.has("ldmatrix"))
+    shared = staged_layout(layout, read, name, fastest, matrix_loads(gpu))
     if copy_width(shared, layout, name, fastest, vector) is None and isinstance(load, LoadOp):
         raise Unfit(what + "is not copied by threads: adjacent pointers are not known to be adjacent and aligned")
     given = given_by(what, load, body)

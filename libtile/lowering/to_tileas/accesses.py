@@ -12,12 +12,15 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import DenseArrayBase, TensorType
-from xdsl.ir import Attribute, Operation, Region
+from xdsl.ir import Attribute, Operation, Region, SSAValue
 
 from libtile.dialects.nv_tileaa import memory
 from libtile.dialects.nv_tileaa.memory import Access
+from libtile.dialects.nv_tileaa.pointers import FpToFpOp
+from libtile.dialects.nv_tileaa.shapes import ExpandDimsOp, PermuteOp, ViewOp, integers_of
 from libtile.dialects.nv_tileaa.types import DYNAMIC, MemRefType, PtrType, TiledViewType
 from libtile.ir.places import walk
+from libtile.ir.tile_form import shape_of
 from libtile.layouts import LinearLayout
 from libtile.lowering.to_tileas.shape_layouts import spread
 
@@ -129,6 +132,30 @@ def _tiled_access(op: Access) -> tuple[tuple[int, ...], int, int]:
 def access(op: Access) -> tuple[tuple[int, ...], int, int]:
     """(shape, fastest dimension, elements at once) of a memory access."""
     return _pointer_access(op) if isinstance(op.accessed.type, TensorType) else _tiled_access(op)
+
+
+def contiguous_dim(value: SSAValue) -> int | None:
+    """The dimension along which an operand is contiguous in memory, of those with more than one element; None for what
+    is not a tile loaded by a view, renamed and rounded at most."""
+    op, shape = value.owner, shape_of(value.type)
+    if not isinstance(op, Operation):
+        return None
+    if isinstance(op, memory.TiledLoadOp):
+        _, fastest, _ = access(op)
+        return _wide(shape).index(fastest) if shape[fastest] != 1 else None
+    if not isinstance(op, FpToFpOp | ViewOp | ExpandDimsOp | PermuteOp):
+        return None
+    dim, before = contiguous_dim(op.source), shape_of(op.source.type)
+    if dim is None:
+        return None
+    if isinstance(op, PermuteOp):
+        order = integers_of(op.permutation)
+        return _wide(shape).index(order.index(_wide(before)[dim]))
+    return dim if [n for n in before if n != 1] == [n for n in shape if n != 1] else None
+
+
+def _wide(shape: tuple[int, ...]) -> list[int]:
+    return [d for d, n in enumerate(shape) if n != 1]
 
 
 def least_vector(op: Access) -> int:

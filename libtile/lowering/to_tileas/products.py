@@ -16,6 +16,7 @@ from libtile.dialects.nv_tileaa.collectives import DotOp, ScaledDotOp
 from libtile.dialects.nv_tileas.attributes import FMA, MmaAtomAttr
 from libtile.layouts import LinearLayout
 from libtile.lowering.errors import unsupported
+from libtile.lowering.to_tileas.accesses import contiguous_dim
 from libtile.lowering.to_tileas.types import element_of
 from libtile.support.diagnostics import LoweringError
 from libtile.support.records import replace
@@ -112,8 +113,14 @@ class Products:
         shapes = _shapes(op)
         whole_rows = op in self.chained
         m_by_k, k_by_n, _ = shapes
+        wide = [d for d, n in enumerate(k_by_n) if n != 1]
+        lies = contiguous_dim(op.b)
+        by_columns = lies is not None and wide[lies] == len(k_by_n) - 1
         try:
-            found = dot_layouts(m_by_k, k_by_n, a, b, c, self.gpu, self.warps, whole_rows=whole_rows, **_signs(op))
+            found = dot_layouts(
+                m_by_k, k_by_n, a, b, c, self.gpu, self.warps, whole_rows=whole_rows,
+                by_columns=by_columns, **_signs(op),
+            )  # fmt: skip
         except LoweringError as problem:  # which knows of no place
             raise unsupported(op, f"is {problem}", self.gpu.name) from None
         if op in self.in_tensor_memory:
