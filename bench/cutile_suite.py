@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The tests of NVIDIA/cutile-python, unmodified, with no GPU: what passes, what fails, what is skipped and why.
+"""Tests of other projects that launch cuTile kernels, on a machine with no GPU: what passes, file by file.
 
     CUTILE_PYTHON=CHECKOUT python bench/cutile_suite.py run [--backend simulator] [--gpu sm_90] [FILE ...] --to RESULTS
+    TILEGYM=CHECKOUT python bench/cutile_suite.py run --suite tilegym [--smallest 2] --to RESULTS
     python bench/cutile_suite.py table RESULTS              what docs/cutile-suite.md has
     python bench/cutile_suite.py failures RESULTS           each kind of failure with a test that has it
 
-`run` runs the files of the checkout's `test` and `samples` folders through the plugin (`pytest --cutile-backend`), and
-writes one JSON line for each test to a file of RESULTS as it ends. What is there is not run again, so that a sweep can
-be interrupted and goes on where it was. `--limit` is the time for all, `--test-limit` that for one test. `--every N`
-takes each N-th of the parameters of a test (the first always). Each sixteenth of a test's parameters comes first, of
-all files, then those halfway between, and so on, so that a sweep that ends at its limit has run an even sample. `table`
-sums results up; `cutile_suite.toml` says which failures are not libtile's, and why. Needs torch, pytest-benchmark and
-pytest-env beside the extra `test`.
+`run` runs the tests of a checkout through the plugin (`pytest --cutile-backend`), and writes one JSON line for each
+test to a file of RESULTS as it ends; `cutile_suite.toml` says which files those of a suite are, and which environment
+variable names the checkout. What is there is not run again, so that a sweep can be interrupted and goes on where it
+was. `--limit` is the time for all, `--test-limit` that for one test. `--every N` takes each N-th of the parameters of a
+test (the first always), `--smallest N` the N whose numbers have the smallest products. Each sixteenth of a test's
+parameters comes first, of all files, then those halfway between, and so on, so that a sweep that ends at its limit has
+run an even sample. `table` sums results up; `cutile_suite.toml` says which failures are not libtile's, and why. Needs
+torch beside the extra `test`, pytest-benchmark and pytest-env for cuTile's own tests, and transformers for TileGym's.
 
 The module is also the plugin of pytest that writes the lines.
 """
@@ -20,6 +22,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import re
 import signal
@@ -33,10 +36,8 @@ from typing import Any
 
 import pytest
 
-VARIABLE = "CUTILE_PYTHON"
-LARGE = "int64_index"  # tests of arrays of 4 GiB, which cuTile's own CI leaves out where memory is short
-
-CAUSES = Path(__file__).with_suffix(".toml")
+KNOWN = Path(__file__).with_suffix(".toml")
+"""The suites, and which failures of theirs are not libtile's."""
 
 
 class TooLong(BaseException):
@@ -47,6 +48,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """The options that `run` gives."""
     parser.addoption("--suite-results", default=None)
     parser.addoption("--suite-every", type=int, default=1)
+    parser.addoption("--suite-smallest", type=int, default=0)
     parser.addoption("--suite-test-limit", type=float, default=0.0)
 
 
@@ -59,8 +61,10 @@ def turn_of(index: int) -> int:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Take each N-th item of each test function, an even sample first, and leave out what has been run before."""
-    every = config.getoption("suite_every")
+    """Take each N-th item of each test function, or its N smallest, an even sample first, and leave out what has been
+    run before."""
+    every, smallest = config.getoption("suite_every"), config.getoption("suite_smallest")
+    among = _smallest(items, smallest) if smallest else set(items)
     seen: Counter[str] = Counter()
     asked: Counter[str] = Counter()
     turns: list[tuple[int, pytest.Item]] = []
@@ -68,22 +72,38 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         name, path = item.nodeid.partition("[")[0], _file_of(item.nodeid)
         done, cut_short = recorded[path]
+        if item not in among:
+            continue
         if seen[name] % every == 0:
             asked[path] += 1
             if item.nodeid not in done:
                 turns.append((99 if item.nodeid in cut_short else turn_of(seen[name] // every), item))
         seen[name] += 1
     for path, count in asked.items():
-        _write(config, path, {"asked": count, "every": every})
+        _write(config, path, {"asked": count, "every": every, "smallest": smallest})
     turns.sort(key=lambda pair: pair[0])
     kept = {item for _, item in turns}
     config.hook.pytest_deselected(items=[item for item in items if item not in kept])
     items[:] = [item for _, item in turns]
 
 
+def _smallest(items: list[pytest.Item], count: int) -> set[pytest.Item]:
+    """Of each test function the items whose parameters have the smallest products of their numbers."""
+    functions: dict[str, list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        functions[item.nodeid.partition("[")[0]].append(item)
+    return {item for of in functions.values() for item in sorted(of, key=_size_of)[:count]}
+
+
+def _size_of(item: pytest.Item) -> int:
+    """The product of the numbers among an item's parameters, those in their containers and texts included."""
+    return math.prod(int(number) for number in re.findall(r"\b[1-9]\d*\b", item.nodeid.partition("[")[2]))
+
+
 def _file_of(nodeid: str) -> str:
-    """The name of a test's file, without its folder and ending."""
-    return Path(nodeid.partition("::")[0]).stem
+    """The name of a test's file: its path below the first folder, with dots, and without the ending."""
+    path = Path(nodeid.partition("::")[0]).with_suffix("")
+    return ".".join(path.parts[1:] or path.parts)
 
 
 def _recorded(config: pytest.Config, file: str) -> tuple[set[str], set[str]]:
@@ -177,20 +197,25 @@ def _write(config: pytest.Config, file: str, entry: dict[str, Any]) -> None:
             out.write(json.dumps(entry) + "\n")
 
 
-def run(checkout: Path, given: argparse.Namespace) -> int | None:
+def known() -> dict[str, Any]:
+    """What `cutile_suite.toml` says."""
+    return tomllib.loads(KNOWN.read_text(encoding="utf-8"))
+
+
+def run(checkout: Path, suite: dict[str, Any], given: argparse.Namespace) -> int | None:
     """Run the files; pytest's exit status, or None where they ran to the limit."""
     given.to.mkdir(parents=True, exist_ok=True)
-    files = given.files or [
-        *(f"test/{path.name}" for path in sorted((checkout / "test").glob("test_*.py"))),
-        "samples/test_samples.py",
-    ]
+    listed = (path.relative_to(checkout) for glob in suite["files"] for path in sorted(checkout.glob(glob)))
+    files = given.files or list(map(str, listed))
     start = given.to.resolve() / f"{given.backend}-{given.gpu}"
     command = [
-        sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "cutile_suite", "-k", f"not {LARGE}",
+        sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "cutile_suite", "-k", suite["choose"],
         "--continue-on-collection-errors", f"--cutile-backend={given.backend}", f"--cutile-gpu={given.gpu}",
-        f"--suite-results={start}", f"--suite-every={given.every}", f"--suite-test-limit={given.test_limit}", *files,
+        f"--suite-results={start}", f"--suite-every={given.every}", f"--suite-smallest={given.smallest}",
+        f"--suite-test-limit={given.test_limit}", *files,
     ]  # fmt: skip
-    folders = [str(Path(__file__).resolve().parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+    own = [str(Path(__file__).resolve().parent), *(str(checkout.resolve() / folder) for folder in suite["path"])]
+    folders = [*own, *filter(None, [os.environ.get("PYTHONPATH")])]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(folders)}
     with Path(f"{start}.log").open("a") as log:
         process = subprocess.Popen(
@@ -220,7 +245,7 @@ def outcomes(lines: Iterable[str]) -> tuple[list[dict[str, Any]], dict[str, Any]
 
 def cause_of(test: dict[str, Any]) -> str | None:
     """Why a failure is not libtile's, by `cutile_suite.toml`; None when nothing there says so."""
-    for cause in tomllib.loads(CAUSES.read_text(encoding="utf-8"))["cause"]:
+    for cause in known()["cause"]:
         if re.search(cause["test"], test["test"]) and re.search(cause.get("says", ""), test["why"]):
             return str(cause["why"])
     return None
@@ -296,24 +321,28 @@ def failures(results: Path) -> None:
 
 def main() -> None:
     """See the head of the file."""
-    parser = argparse.ArgumentParser(description="The tests of NVIDIA/cutile-python with no GPU.")
+    parser = argparse.ArgumentParser(description="Tests of cuTile kernels with no GPU.")
     actions = parser.add_subparsers(dest="action", required=True)
+    suites = known()["suite"]
     running = actions.add_parser("run")
+    running.add_argument("--suite", choices=tuple(suites), default="cutile-python")
     running.add_argument("files", nargs="*", help="files in the checkout; all without")
     running.add_argument("--backend", choices=("interpreter", "simulator"), default="interpreter")
     running.add_argument("--gpu", default="sm_90")
     running.add_argument("--limit", type=float, default=3600.0, help="seconds for all files")
     running.add_argument("--test-limit", type=float, default=120.0, help="seconds for a test")
     running.add_argument("--every", type=int, default=1)
+    running.add_argument("--smallest", type=int, default=0, help="of each test so many, those of the smallest numbers")
     running.add_argument("--to", type=Path, required=True)
     for name in ("table", "failures"):
         actions.add_parser(name).add_argument("results", type=Path)
     given = parser.parse_args()
     if given.action == "run":
-        checkout = os.environ.get(VARIABLE)
+        suite = suites[given.suite]
+        checkout = os.environ.get(suite["variable"])
         if not checkout:
-            parser.error(f"{VARIABLE} names the checkout of NVIDIA/cutile-python")
-        status = run(Path(checkout), given)
+            parser.error(f"{suite['variable']} names the checkout of {suite['repository']}")
+        status = run(Path(checkout), suite, given)
         print("ended at the limit" if status is None else f"exit status {status}")
     elif given.action == "table":
         print(table(given.results), end="")

@@ -14,7 +14,7 @@ from typing import Any
 from unittest import mock
 
 from libtile.cutile import torch_on_host
-from libtile.cutile.launching import DEFAULT_TARGET, Watcher, export, launch_made, require_cutile
+from libtile.cutile.launching import DEFAULT_TARGET, Watcher, export, launch_made, newest_version, require_cutile
 from libtile.cutile.refusals import RefusedType
 from libtile.cutile.search import searching
 from libtile.cutile.signature import read_arguments
@@ -40,6 +40,7 @@ def on_host(
     require_cutile()
     compute = _compute_capability(gpu_name)
     from cuda.tile import _cext
+    from cuda.tile import _compile as cutile_compiler
     from cuda.tile import kernel as kernel_type
     from cuda.tile._compile import default_tile_context, format_sm_arch
 
@@ -71,6 +72,7 @@ def on_host(
         _cext.get_parameter_constraints_from_pyargs: constraints,
         _cext._get_max_grid_size: lambda device_id: ((1 << 31) - 1, (1 << 16) - 1, (1 << 16) - 1),
         _cext._synchronize_context: lambda: None,
+        cutile_compiler._get_max_supported_bytecode_version: lambda temp_dir, allow_dev=False: newest_version(),
         **searching(gpu_name),
     }
     with ExitStack() as stack:

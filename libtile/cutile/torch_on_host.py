@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from functools import wraps
 from importlib import import_module
 from types import SimpleNamespace
 from typing import Any
@@ -131,11 +132,13 @@ def on_host(torch: Any, gpu_name: str, compute: tuple[int, int]) -> Iterator[Non
     def properties(device: Any = None) -> SimpleNamespace:
         return device_properties(gpu_name, compute)
 
+    attention = import_module("torch.nn.attention")
+
+    @wraps(attention.sdpa_kernel)  # torch's own compiler, imported later, asks what the function wraps
     def any_kernel(*chosen: Any, **options: Any) -> AbstractContextManager[None]:
         """The choice among CUDA's kernels of attention, of which the CPU has none."""
         return nullcontext()
 
-    attention = import_module("torch.nn.attention")
     stream = _Stream()
     fixed: dict[str, Any] = {
         "is_available": lambda: True,

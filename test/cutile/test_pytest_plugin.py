@@ -44,6 +44,12 @@ def test_the_step_of_compilation_is_cutiles(monkeypatch):
     assert seen == [(9, 0)] * 2
 
 
+def test_the_newest_bytecode_is_that_of_the_backends():
+    from cuda.tile import _compile
+    from libtile.cutile import launching
+    assert _compile._get_max_supported_bytecode_version("/nowhere").name == launching.newest_version().name
+
+
 def test_wrong():
     a = np.ones(16, np.float32)
     b = np.zeros_like(a)
@@ -92,6 +98,7 @@ def test_seeds_and_attention():
     q = torch.ones(1, 2, 4, 8, device="cuda")
     with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
         assert torch.nn.functional.scaled_dot_product_attention(q, q, q).shape == q.shape
+    assert sdpa_kernel.__wrapped__.__name__ == "sdpa_kernel"  # read when torch's own compiler is imported
 
 
 def test_what_a_program_reads_off_the_device():
@@ -112,7 +119,7 @@ def run_pytest(folder: Path, text: str, *options: str) -> subprocess.CompletedPr
 @pytest.mark.parametrize("backend", ["interpreter", "simulator"])
 def test_a_projects_tests_run_with_no_gpu(tmp_path: Path, backend: str):
     done = run_pytest(tmp_path, NUMPY_TEST, f"--cutile-backend={backend}")
-    assert done.returncode == 1 and "1 failed, 3 passed" in done.stdout, done.stdout
+    assert done.returncode == 1 and "1 failed, 4 passed" in done.stdout, done.stdout
     assert "FAILED test_kernels.py::test_wrong - assert" in done.stdout
 
 
