@@ -22,10 +22,8 @@ from libtile.dialects.nv_tileas.async_products import AsyncDotOp
 from libtile.dialects.nv_tileas.memory import TiledStoreOp
 from libtile.dialects.nv_tileas.pipeline import AgentSwitchOp
 from libtile.dialects.nv_tileas.tensor_memory import AsyncDotIntoOp
-from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp
 from libtile.ir.operands import set_operand
 from libtile.ir.places import walk
-from libtile.layouts import LANE, WARP
 from libtile.lowering.discardable import NOT_TMA
 from libtile.lowering.tileas.cleanup import drop_unused
 from libtile.lowering.tileas.free_stages import FreeStages
@@ -37,10 +35,10 @@ from libtile.lowering.tileas.staging import (
     loop_over_tiles,
     room_beside_pipelines,
     storable_tile,
+    stored_by_tma,
     ways_to_stage,
 )
 from libtile.lowering.tileas.tma_tiles import TmaTile, Unfit
-from libtile.lowering.to_tileas.types import layout_of
 from libtile.support.records import dataclass
 from libtile.targets import Target, target
 from libtile.targets.tensor_map import MAX_BOX
@@ -124,12 +122,4 @@ def _store_by_tma(op: Operation, tile: TmaTile) -> None:
     assert isinstance(op, TiledStoreOp)
     op.properties["atom"] = tile.atom
     op.properties["allow_tma"] = UnitAttr()
-    made = op.value.owner
-    if isinstance(made, ConvertLayoutOp) and _is_whole(made):
-        set_operand(op, "value", made.source)
-
-
-def _is_whole(op: ConvertLayoutOp) -> bool:
-    """Whether each thread has a part of its own of the tile that is converted."""
-    unused = layout_of(op.source).free_bits()
-    return not unused.get(LANE, 0) and not unused.get(WARP, 0)
+    set_operand(op, "value", stored_by_tma(op))

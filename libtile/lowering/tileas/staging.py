@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from xdsl.dialects.builtin import DenseArrayBase, i64
-from xdsl.ir import Block, Operation
+from xdsl.ir import Block, Operation, SSAValue
 
 from libtile.atoms import tma
 from libtile.atoms.cp_async import operand_shared_layout
@@ -27,8 +27,7 @@ from libtile.dialects.nv_tileas.memory import TiledLoadOp, TiledStoreOp
 from libtile.dialects.nv_tileas.pipeline import AgentSwitchOp
 from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp
 from libtile.dialects.nv_tileas.types import BufferType
-from libtile.ir.operands import source_of
-from libtile.layouts import parts
+from libtile.layouts import LANE, WARP, parts
 from libtile.layouts.shared_access import PIECE_BYTES
 from libtile.lowering.tileas.access_reasons import tensor_map_obstacle
 from libtile.lowering.tileas.allocate import storages_bytes
@@ -156,17 +155,27 @@ def kept_beside(function: FuncOp, block: Block, gone: Collection[Operation], row
     return [left + size for size, _ in choices([ways_to_stage(tile) for tile in tiles])]
 
 
-def conversions_in_front(op: TiledLoadOp | TiledStoreOp) -> list[Operation]:
-    """The conversion of what is stored that a store by TMA does without."""
+def stored_by_tma(op: TiledLoadOp | TiledStoreOp) -> SSAValue:
+    """What a store by TMA stores: the tile in the layout in which it was computed, where that gives each thread a part
+    of its own, and else as it was converted for threads."""
     made = op.value.owner
-    return [made] if isinstance(made, ConvertLayoutOp) and made.result.has_one_use() else []
+    if not isinstance(made, ConvertLayoutOp):
+        return op.value
+    unused = layout_of(made.source).free_bits()
+    return op.value if unused.get(LANE, 0) or unused.get(WARP, 0) else made.source
+
+
+def conversions_in_front(op: TiledLoadOp | TiledStoreOp) -> list[Operation]:
+    """The conversion of what is stored that is none any more once TMA stores it."""
+    made = op.value.owner
+    gone = stored_by_tma(op) is not op.value and op.value.has_one_use()
+    return [made] if gone and isinstance(made, Operation) else []
 
 
 def _to_halve(tile: TmaTile, shape: Sequence[int]) -> int | None:
     """The dimension along which parts of a shape can be halved: they stay made of the tile's boxes, and threads hold
     them in registers of their own. None where there is none."""
-    made = conversions_in_front(tile.access)
-    layout = layout_of(source_of(made[0]) if made else tile.access.value)
+    layout = layout_of(stored_by_tma(tile.access))
     for dim in (*tile.boxes.order[:1], *reversed(tile.boxes.order[1:])):
         half = [n // 2 if d == dim else n for d, n in enumerate(shape)]
         if 0 in half or not parts.are_told_apart(layout, parts.part_bits(layout, half)):

@@ -100,3 +100,35 @@ nv_tileaa.func @tiles(%p: !nv_tileaa.ptr<f16, 1>, %x: tile<64x64xf16, #rows>, %n
   })
   nv_tileaa.return
 }
+
+// A tile of which several warps compute the same is stored as it was converted for threads: where its parts would lie in
+// other threads' registers then, it does not go in parts.
+#again = #nv_tileas.layout<register=[[0,1],[8,0],[16,0],[0,16],[0,32],[0,64],[32,0],[64,0]], lane=[[0,2],[0,4],[1,0],[2,0],[4,0]], warp=[[0,8],[0,0]] : 128x128>
+#spread = #nv_tileas.layout<register=[[0,1],[0,2],[4,0],[8,0],[16,0],[32,0],[64,0]], lane=[[0,4],[0,8],[0,16],[0,32],[0,64]], warp=[[1,0],[2,0]] : 128x128>
+!large = !nv_tileaa.memref<128x128xf16, strides=[128,1], 1>
+!whole = !nv_tileaa.tiled_view<!large, 128x128>
+
+// CHECK-LABEL: nv_tileaa.func @computed_again
+// LOWER-LABEL: nv_tileaa.func @computed_again
+nv_tileaa.func @computed_again(%p: !nv_tileaa.ptr<f16, 1>, %x: tile<128x128xf16, #again>) attributes {kernel_spec = #nv_tileaa.kernel_spec<entry, num_warps=4, num_ctas=1, target=sm_90>} {
+  %0 = arith.constant 0 : index
+  %m = nv_tileaa.make_memref %p {divisibility = array<i64: 16>} : !nv_tileaa.ptr<f16, 1> -> !large
+  %v = nv_tileaa.block_tile %m {dimGroups = [array<i64: 0>, array<i64: 1>], tileSizes = array<i64: 128, 128>} : !large -> !whole
+  %pipe = nv_tileas.async.pipeline.create_pipeline {alignment = 1024, drained} : !pipe
+  nv_tileas.async.pipeline.agent_switch {agent_warps = [4]} ({
+    %i = nv_tileas.async.pipeline.create_iterator %pipe : !pipe -> !nv_tileas.pipeline_iterator<!pipe>
+    %t = nv_tileas.async.pipeline.consumer_wait %pipe, %i : !pipe, !nv_tileas.pipeline_iterator<!pipe> -> !nv_tileas.consumer_token<(!stage)>
+    %r = nv_tileas.async.pipeline.consumer_read %t, %i ({
+    ^bb0(%s: !stage):
+      nv_tileas.async.pipeline.yield
+    }) : !nv_tileas.consumer_token<(!stage)>, !nv_tileas.pipeline_iterator<!pipe> -> !nv_tileas.consumer_token<(!stage)>
+    nv_tileas.async.pipeline.consumer_release %r : !nv_tileas.consumer_token<(!stage)>
+    %y = nv_tileas.convert_layout %x : tile<128x128xf16, #again> -> tile<128x128xf16, #spread>
+    // CHECK: nv_tileas.tiled_store {{.*}}not_tma = "no pipeline has stages that are free for 32768 bytes or parts of them"
+    // LOWER: nv_tileas.convert_layout
+    // LOWER: nv_tileas.tiled_store
+    nv_tileas.tiled_store %v[%0, %0], %y {mem_semantic = #nv_tileaa.mem_semantic<weak>} : !whole, tile<128x128xf16, #spread>, index, index
+    nv_tileas.async.pipeline.yield
+  })
+  nv_tileaa.return
+}
