@@ -7,18 +7,20 @@ import numpy as np
 import pytest
 
 import libtile
+from libtile.lowering.tileas import held_operands
 
 ROWS, DEPTH, STEP = 64, 256, 32
-Q = f"partition_view<tile=({ROWS}x{DEPTH}), tensor_view<{ROWS}x{DEPTH}xf16, strides=[{DEPTH},1]>>"
-K = f"partition_view<tile=({DEPTH}x{STEP}), tensor_view<{DEPTH}x?xf16, strides=[1,{DEPTH}]>, dim_map=[0, 1]>"
+Q = "partition_view<tile=({m}x{k}), tensor_view<{m}x{k}xf16, strides=[{k},1]>>"
+K = "partition_view<tile=({k}x{s}), tensor_view<{k}x?xf16, strides=[1,{k}]>, dim_map=[0, 1]>"
 V = "partition_view<tile=({s}x{n}), tensor_view<?x{n}xf16, strides=[{n},1]>>"
 SUM = "partition_view<tile=({m}x{n}), tensor_view<{m}x{n}xf32, strides=[{n},1]>>"
 
 
-def program(columns: int) -> libtile.Module:
+def program(columns: int, rows: int = ROWS, depth: int = DEPTH) -> libtile.Module:
     """o = sum of (q k) v, where q is read by each turn, and o has so many columns."""
-    values, sums = V.format(s=STEP, n=columns), SUM.format(m=ROWS, n=columns)
-    tile, made = f"tile<{ROWS}x{columns}xf32>", f"tile<{ROWS}x{STEP}xf32>"
+    queries, keys = Q.format(m=rows, k=depth), K.format(k=depth, s=STEP)
+    values, sums = V.format(s=STEP, n=columns), SUM.format(m=rows, n=columns)
+    tile, made = f"tile<{rows}x{columns}xf32>", f"tile<{rows}x{STEP}xf32>"
     return libtile.parse(f"""
 cuda_tile.module @m {{
   entry @k(%q0: tile<ptr<f16>>, %k0: tile<ptr<f16>>, %v0: tile<ptr<f16>>, %o: tile<ptr<f32>>, %n: tile<i32>) {{
@@ -31,21 +33,21 @@ cuda_tile.module @m {{
     %pk = assume div_by<16>, %k0 : tile<ptr<f16>>
     %pv = assume div_by<16>, %v0 : tile<ptr<f16>>
     %length = muli %n, %steps : tile<i32>
-    %tq = make_tensor_view %pq, shape = [{ROWS}, {DEPTH}], strides = [{DEPTH}, 1] : {_view(Q)}
-    %tk = make_tensor_view %pk, shape = [{DEPTH}, %length], strides = [1, {DEPTH}] : tile<i32> -> {_view(K)}
+    %tq = make_tensor_view %pq, shape = [{rows}, {depth}], strides = [{depth}, 1] : {_view(queries)}
+    %tk = make_tensor_view %pk, shape = [{depth}, %length], strides = [1, {depth}] : tile<i32> -> {_view(keys)}
     %tv = make_tensor_view %pv, shape = [%length, {columns}], strides = [{columns}, 1] : tile<i32> -> {_view(values)}
-    %to = make_tensor_view %o, shape = [{ROWS}, {columns}], strides = [{columns}, 1] : {_view(sums)}
-    %vq = make_partition_view %tq : {Q}
-    %vk = make_partition_view %tk : {K}
+    %to = make_tensor_view %o, shape = [{rows}, {columns}], strides = [{columns}, 1] : {_view(sums)}
+    %vq = make_partition_view %tq : {queries}
+    %vk = make_partition_view %tk : {keys}
     %vv = make_partition_view %tv : {values}
     %vo = make_partition_view %to : {sums}
-    %q, %t0 = load_view_tko weak %vq[%zero, %zero] : {Q}, tile<i32> -> tile<{ROWS}x{DEPTH}xf16>, token
+    %q, %t0 = load_view_tko weak %vq[%zero, %zero] : {queries}, tile<i32> -> tile<{rows}x{depth}xf16>, token
     %r = for %i in (%zero to %n, step %one) : tile<i32> iter_values(%c = %sum) -> ({tile}) {{
-      %b, %t1 = load_view_tko weak %vk[%zero, %i] : {K}, tile<i32> -> tile<{DEPTH}x{STEP}xf16>, token
-      %s = mmaf %q, %b, %none : tile<{ROWS}x{DEPTH}xf16>, tile<{DEPTH}x{STEP}xf16>, {made}
-      %p = ftof %s : {made} -> tile<{ROWS}x{STEP}xf16>
+      %b, %t1 = load_view_tko weak %vk[%zero, %i] : {keys}, tile<i32> -> tile<{depth}x{STEP}xf16>, token
+      %s = mmaf %q, %b, %none : tile<{rows}x{depth}xf16>, tile<{depth}x{STEP}xf16>, {made}
+      %p = ftof %s : {made} -> tile<{rows}x{STEP}xf16>
       %v, %t2 = load_view_tko weak %vv[%i, %zero] : {values}, tile<i32> -> tile<{STEP}x{columns}xf16>, token
-      %d = mmaf %p, %v, %c : tile<{ROWS}x{STEP}xf16>, tile<{STEP}x{columns}xf16>, {tile}
+      %d = mmaf %p, %v, %c : tile<{rows}x{STEP}xf16>, tile<{STEP}x{columns}xf16>, {tile}
       continue %d : {tile}
     }}
     %w = store_view_tko weak %r, %vo[%zero, %zero] : {tile}, {sums}, tile<i32> -> token
@@ -76,12 +78,23 @@ def test_an_operand_is_read_from_shared_memory_where_registers_are_short():
 
 @pytest.mark.parametrize("trips", [0, 3])
 def test_it_is_what_it_was(trips):
-    module, random, columns = program(256), np.random.default_rng(trips), 256
+    computes_what_it_says(program(256), 256, trips)
+
+
+def test_of_one_row_a_thread_may_have_a_single_element(monkeypatch):
+    monkeypatch.setattr(held_operands, "OTHER_REGISTERS", 1 << 16)
+    assert held(program(32, rows=1, depth=64), "sm_80") == (1, 64 // 16)
+    computes_what_it_says(program(32, rows=1, depth=64), 32, 3, rows=1, depth=64)
+
+
+def computes_what_it_says(module: libtile.Module, columns: int, trips: int, rows: int = ROWS, depth: int = DEPTH):
+    """Run the program in the simulator, with all checks."""
+    random = np.random.default_rng(trips)
     q, k, v = (
         random.integers(-1, 2, shape).astype(np.float16)
-        for shape in ((ROWS, DEPTH), (max(trips, 1) * STEP, DEPTH), (max(trips, 1) * STEP, columns))
+        for shape in ((rows, depth), (max(trips, 1) * STEP, depth), (max(trips, 1) * STEP, columns))
     )
-    o = np.full((ROWS, columns), 7, np.float32)
+    o = np.full((rows, columns), 7, np.float32)
     libtile.run(module, "k", args=[q, k, v, o, trips], backend="simulator", gpu_name="sm_80", check="full")
     wanted = (q.astype(np.float32) @ k.astype(np.float32).T) @ v.astype(np.float32) if trips else np.zeros_like(o)
     np.testing.assert_array_equal(o, wanted)

@@ -29,7 +29,7 @@ from libtile.dialects.nv_tileas.tiles import AllocTensorOp, ConvertLayoutOp, Cop
 from libtile.dialects.nv_tileas.types import BufferType
 from libtile.ir.places import walk
 from libtile.ir.tile_form import erase, shape_of
-from libtile.layouts import REGISTER
+from libtile.layouts import LANE, REGISTER, WARP, LinearLayout
 from libtile.layouts.parts import part_layout
 from libtile.lowering.ranks import registers_of
 from libtile.lowering.tile_registers import thread_registers
@@ -65,10 +65,9 @@ class HeldOperand:
         dim = len(shape) - 1 - self.side
         part = part_layout(layout_of(convert.result), [depth if d == dim else n for d, n in enumerate(shape)])
         copied = layout_of(source)
-        fastest = next(d for d, step in enumerate(copied.basis(REGISTER)[0]) if step)
         read = (embedded(part, layout_of(convert.result)),)
         name = NUMBER_NAMES[_tile(source).element_type]
-        layout = LayoutAttr(staged_layout(copied, read, name, fastest, matrix_loads(gpu)))
+        layout = LayoutAttr(staged_layout(copied, read, name, _first_dim(copied), matrix_loads(gpu)))
         assert convert.parent is not None
         at = Inserter(convert.parent, convert, convert.location)
         buffer = at.value(AllocTensorOp.make(results=[BufferType(shape, _tile(source).element_type, "shared", layout)]))
@@ -119,6 +118,12 @@ def _candidates(body: Block, before: Collection[SSAValue]) -> Iterator[HeldOpera
 
 def _is_carried(op: DotOp, body: Block) -> bool:
     return any(use.operation is body.last_op for use in op.result.uses)
+
+
+def _first_dim(layout: LinearLayout) -> int:
+    """The dimension along which a thread's elements lie side by side, or, where it has a single one, those of lanes."""
+    vectors = [vector for name in (REGISTER, LANE, WARP) for vector in layout.basis(name)]
+    return next(d for vector in vectors for d, step in enumerate(vector) if step)
 
 
 def _tile(value: SSAValue) -> TensorType:
