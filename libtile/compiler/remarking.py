@@ -136,8 +136,9 @@ def _of(
     elif isinstance(op, MessageOp):
         yield remarks.program_message(function, place, op.text.data)
     elif isinstance(op, PragmaOp):
-        for name, value in (op.enter_directives or DictionaryAttr({})).data.items():
-            yield remarks.directive_ignored(function, place, name, str(value))
+        for directives in (op.enter_directives, op.leave_directives):
+            for name, value in (directives or DictionaryAttr({})).data.items():
+                yield remarks.directive_ignored(function, place, name, str(value))
     elif isinstance(op, AgentSwitchOp):
         from libtile.lowering.tileas.arrange_agents import REGISTERS_SHARED
 

@@ -101,7 +101,7 @@ def others(op: TileOp, name: str) -> Iterator[Attribute | None]:
     elif isinstance(given, DenseArrayBase):
         values = list(given.get_values())
         for at in range(len(values)):
-            changed = [*values[:at], 1 - values[at] if given.elt_type == i1 else values[at] + 1, *values[at + 1 :]]
+            changed = [*values[:at], int(not values[at]) if given.elt_type == i1 else values[at] + 1, *values[at + 1 :]]
             yield DenseArrayBase.from_list(given.elt_type, changed)
     elif isinstance(given, ArrayAttr):
         for at, value in enumerate(given.data):

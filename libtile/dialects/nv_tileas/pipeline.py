@@ -401,6 +401,12 @@ class ConsumeOneOp(TurnOp):
     def check(self) -> None:
         super().check()
         check_consumer(self.consumer_idx, self.pipeline.type)
+        taken = integer_of(self.consumer_idx) or 0
+        for inner in only_block(self).ops:
+            if isinstance(inner, ConsumerWaitOp) and inner.pipeline is self.pipeline:
+                check_consumer(inner.consumer_idx, self.pipeline.type)
+                if (waits := integer_of(inner.consumer_idx) or 0) != taken:
+                    raise VerifyException(f"expects a turn of consumer {taken}, but got a wait of consumer {waits}")
 
 
 @tile_op

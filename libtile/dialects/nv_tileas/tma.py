@@ -43,7 +43,7 @@ from libtile.dialects.nv_tileas.tma_rules import (
     check_shared_layout,
 )
 from libtile.dialects.nv_tileas.types import AsyncTokenType, BufferType, MBarrierType, TmaDescType
-from libtile.ir.tile_form import TileOp, element_of, layout_of, shape_of, tile_op, type_text
+from libtile.ir.tile_form import TileOp, element_of, integer_of, layout_of, shape_of, tile_op, type_text
 
 
 @tile_op
@@ -118,6 +118,11 @@ class TmaOp(TileOp):
             check_partition([prod(buffer.shape)], [prod(self.atom.box)])
         expect_type("a token", self.results[0].type, AsyncTokenType)
         require_at_least(self, 0, "tmaIdx", "tx_count")
+        made = self.operands[0].owner
+        if isinstance(made, MakeTiledTmaDescOp | GetTmaDescOp):
+            number, own = integer_of(self.tma_index), integer_of(made.tma_index)
+            if self.tma_index is not None and made.tma_index is not None and number != own:
+                raise VerifyException(f"expects the tmaIdx of its descriptor, {own}, but got {number}")
 
 
 class TmaLoad(TmaOp):

@@ -131,6 +131,8 @@ def check_partition(extents: Sequence[int], box: Sequence[int]) -> None:
 def check_multicast(atom: CopyAtomAttr, wanted: bool, number: IntegerAttr | None) -> None:
     """A copy to several CTAs says to how many, moves enough, and has an atom for it; VerifyException."""
     if not wanted:
+        if number is not None and number.value.data != 1:
+            raise VerifyException(f"expects num_multicast of a multicast TMA load, but got {number.value.data} without")
         return
     if number is None or number.value.data < 2:
         raise VerifyException("missing or invalid num_multicast for a multicast TMA load")

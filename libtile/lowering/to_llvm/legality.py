@@ -10,16 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, StringAttr, TensorType
+from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, StringAttr, TensorType, i8
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from libtile.dialects import scf
+from libtile.dialects.cuda_tile.types import NUMBER_NAMES
 from libtile.dialects.nv_tileaa import functions as tileaa_functions
 from libtile.dialects.nv_tileaa import memory as tileaa_memory
 from libtile.dialects.nv_tileaa import pointers as tileaa_pointers
 from libtile.dialects.nv_tileaa import shapes as tileaa_shapes
 from libtile.dialects.nv_tileaa import tokens as tileaa_tokens
 from libtile.dialects.nv_tileaa.attributes import KeywordAttr, PaddingValueAttr
+from libtile.dialects.nv_tileaa.element_types import bit_width, is_float
+from libtile.dialects.nv_tileaa.memory import pointee_of
 from libtile.dialects.nv_tileaa.shapes import integers_of
 from libtile.dialects.nv_tileaa.terminators import YieldOp
 from libtile.dialects.nv_tileaa.types import MemRefType, MemTokenType, ProgramIdType, PtrType, TiledViewType
@@ -42,7 +45,7 @@ from libtile.dialects.nv_tileas.types import (
 )
 from libtile.ir.grouped_op import SEGMENTS
 from libtile.ir.operands import source_of
-from libtile.ir.tile_form import TileOp, operand_group
+from libtile.ir.tile_form import TileOp, operand_group, type_text
 from libtile.lowering.discardable import DECISIONS, FACTS
 from libtile.lowering.legality import NUMBERS, Stage
 from libtile.lowering.tileas.fences import ACQUIRES, INSTRUCTION_SEMANTIC, RELEASES
@@ -160,7 +163,6 @@ INFORMATION: dict[str, str] = {
     "delay_wait": "permits a later wait",
     "descriptor_alignment": "a fact; descriptors are aligned to 128 bytes anyhow",
     "element_strides": "are ones, as the verifier has it",
-    "tma_internal_type": "stands in the tensor map, which the host or the descriptor's words have",
     "agent_ids": "a name, by which the groups of pipelines mean agents",
     "producer_group": "repeats which agent's turns produce",
     "consumer_group": "repeats which agent's turns consume",
@@ -321,6 +323,16 @@ def _scope(op: TileOp, attr: Attribute) -> str | None:
     return None if isinstance(op, tileas_tma.TensormapReplaceOp) else _refuse("mem_scope", attr)
 
 
+def _internal_type(op: TileOp, attr: Attribute) -> str | None:
+    """Tensor maps round f32 to tf32, and have bytes for floats of 8 bits."""
+    assert isinstance(op, tileas_tma.MakeTiledTmaDescOp)
+    element = pointee_of(op.tensor.type)
+    if element is None or attr == element or (NUMBER_NAMES.get(element), NUMBER_NAMES.get(attr)) == ("f32", "tf32"):
+        return None
+    is_byte = attr == i8 and is_float(element) and bit_width(element) == bit_width(i8)
+    return None if is_byte else f"{_refuse('tma_internal_type', attr)} for elements {type_text(element)}"
+
+
 def _visibility(op: TileOp, attr: Attribute) -> str | None:
     """Kernels are launched by the host, which sees public symbols alone."""
     if not (isinstance(attr, StringAttr) and tileaa_functions.is_hidden(attr)):
@@ -330,6 +342,7 @@ def _visibility(op: TileOp, attr: Attribute) -> str | None:
 
 _CHECKED: dict[str, Check] = {
     "sym_visibility": _visibility,
+    "tma_internal_type": _internal_type,
     "mem_scope": _scope,
     "cache_modifier": _keyword("cache_modifier", "none"),
     "eviction_policy": _keyword("eviction_policy", "none", "normal"),

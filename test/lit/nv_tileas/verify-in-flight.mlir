@@ -170,3 +170,17 @@ nv_tileaa.func @what_gives_nothing_is_not_used(%v: !view, %x: tile<4x8xf32>, %i:
   nv_tileas.barrier {id = 16 : i64, num_warps = 4 : i64}
   nv_tileaa.return
 }
+
+nv_tileaa.func @what_is_said_twice_is_the_same(%p: !nv_tileas.pipeline<3, (tile<4xf32>), consumers=2>, %it: !nv_tileas.pipeline_iterator<!nv_tileas.pipeline<3, (tile<4xf32>), consumers=2>>, %i: index, %b: !buf, %m: !nv_tileas.mbarrier) {
+  // expected-error @+1 {{'nv_tileas.async.pipeline.consume_one' op expects a turn of consumer 1, but got a wait of consumer 0}}
+  nv_tileas.async.pipeline.consume_one %p, %it {consumer_idx = 1} ({
+    %w = nv_tileas.async.pipeline.consumer_wait %p, %it : !nv_tileas.pipeline<3, (tile<4xf32>), consumers=2>, !nv_tileas.pipeline_iterator<!nv_tileas.pipeline<3, (tile<4xf32>), consumers=2>> -> !nv_tileas.consumer_token<(tile<4xf32>)>
+    nv_tileas.async.pipeline.yield
+  }) : !nv_tileas.pipeline<3, (tile<4xf32>), consumers=2>, !nv_tileas.pipeline_iterator<!nv_tileas.pipeline<3, (tile<4xf32>), consumers=2>>
+  %d = nv_tileas.get_tma_desc {tmaIdx = 3} : !desc
+  // expected-error @+1 {{'nv_tileas.async.tiled_tma_load' op expects the tmaIdx of its descriptor, 3, but got 2}}
+  %x = nv_tileas.async.tiled_tma_load %d[%i, %i], %b, %m {atom = #nv_tileas.copy_atom<tma_load, bits=1024, box=[8,4]>, tmaIdx = 2} : !desc, index, index, !buf, !nv_tileas.mbarrier -> !token
+  // expected-error @+1 {{'nv_tileas.async.tiled_tma_load' op expects num_multicast of a multicast TMA load, but got 2 without}}
+  %y = nv_tileas.async.tiled_tma_load %d[%i, %i], %b, %m {atom = #nv_tileas.copy_atom<tma_load, bits=1024, box=[8,4]>, num_multicast = 2} : !desc, index, index, !buf, !nv_tileas.mbarrier -> !token
+  nv_tileaa.return
+}
