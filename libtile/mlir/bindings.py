@@ -25,7 +25,9 @@ _ADAPTERS: Mapping[str, Callable[[ModuleType, Any], None]] = {"jaxlib": _jax}
 def require_bindings(ir: object) -> None:
     """LibtileError for what is not the module `ir` of MLIR's Python bindings."""
     if not isinstance(ir, ModuleType) or not hasattr(ir, "Context"):
-        raise LibtileError("expected the module `ir` of MLIR's Python bindings, such as jaxlib.mlir.ir")
+        raise LibtileError(
+            "expected the module `ir` of MLIR's Python bindings, such as jaxlib.mlir.ir: pip install 'libtile[mlir]'"
+        )
 
 
 def new_context(ir: ModuleType) -> Any:

@@ -102,6 +102,19 @@ def test_the_tool_prints_json(tmp_path: Path) -> None:
     ElementTree.parse(picture)
 
 
+def test_the_tool_takes_a_kernel_of_a_script_with_its_own_arguments(tmp_path: Path) -> None:
+    pytest.importorskip("cuda.tile", reason="the kernels are cuTile's (pip install cuda-tile)")
+    script = tmp_path / "halve.py"
+    script.write_text(
+        "import cuda.tile as ct\n\n\n@ct.kernel\ndef halve(x, TILE: ct.Constant[int]):\n"
+        "    tile = ct.load(x, index=(ct.bid(0),), shape=(TILE,))\n"
+        "    ct.store(x, index=(ct.bid(0),), tile=tile / 2)\n"
+    )
+    arguments = ("--grid", "4", "--arg", "zeros:f32:1024", "--arg", "256", "--json")
+    data = json.loads(run("libtile_cli", "estimate", f"{script}:halve", *arguments).text)
+    assert (data["ctas"], data["memory_bytes"]) == (4, 2 * 1024 * 4)
+
+
 def test_a_target_without_known_peaks_is_refused_by_name() -> None:
     with pytest.raises(UnknownTargetError, match="no GPU's peaks are known for 'sm_87'; they are for sm_80, "):
         libtile.estimate(ADD, gpu_name="sm_87")

@@ -78,6 +78,8 @@ def test_a_wrong_file_is_one_error_that_names_it(
         ("tune", "script.py", "error: say which kernel, as 'script.py:NAME' (its kernels: scale)\n"),
         ("tune", "script.py:scala", "error: 'script.py' has no @ct.kernel 'scala' (its kernels: scale)\n"),
         ("tune", "fails.py:scale", "error: fails.py:2: ValueError: no such thing\n"),
+        ("estimate", "script.py", "error: say which kernel, as 'script.py:NAME' (its kernels: scale)\n"),
+        ("estimate", "script.py:scale", "error: Kernel expects 1 argument but 0 were given\n"),
         ("explain", "fails.py", "error: fails.py:2: ValueError: no such thing\n"),
         ("explain", "script.py", "error: script.py: the script launches no kernel"),
     ],

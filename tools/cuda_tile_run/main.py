@@ -102,7 +102,7 @@ def summary(result: RunResult) -> str:
 @click.argument("kernel_file", metavar="KERNEL_FILE")
 @launching.kernel_option("The entry to run; may be left out when the module has one only.")
 @launching.grid_option
-@launching.arguments_option(launching.ARGUMENT + " Sizes and strides of arrays may be left out, all of them.")
+@launching.arguments_option(launching.ARGUMENT)
 @click.option("--out", "outputs", multiple=True, metavar="N:FILE", help="Write argument N to FILE after the run.")
 @click.option(
     "--backend",

@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
-from libtile_tools import cli
+from libtile_tools import cli, launching
 
 METAVAR = "FILE|FILE.py[:KERNEL]"
+DEFINED = "FILE|FILE.py:KERNEL"
+"""Where the kernel of a script need not be launched by it, and arguments are given."""
+ARGUMENT = f"{launching.ARGUMENT} Of a @ct.kernel the next argument, constants included."
 
 
 def split(file: str) -> tuple[str, str | None]:

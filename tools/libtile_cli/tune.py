@@ -65,7 +65,7 @@ def _bar(enabled: bool) -> Callable[[int, int, Outcome], None] | None:
     "1  nothing could be measured, or an input is wrong",
     f"{_MISUSE}  the command line is wrong",
 ))  # fmt: skip
-@click.argument("source", metavar="FILE|FILE.py:KERNEL")
+@click.argument("source", metavar=scripts.DEFINED)
 @launching.kernel_option("The entry of a module; may be left out when it has one only.")
 @click.option(
     "--grid",
@@ -74,9 +74,7 @@ def _bar(enabled: bool) -> Callable[[int, int, Outcome], None] | None:
     show_default=True,
     help="Tile blocks by axis, X or X,Y or X,Y,Z, of numbers, names of what is tuned, and cdiv, min and max.",
 )
-@launching.arguments_option(
-    "The next parameter, as of `libtile run`; of a @ct.kernel the next argument, constants included."
-)
+@launching.arguments_option(scripts.ARGUMENT)
 @click.option(
     "--hint",
     "hints",
@@ -140,17 +138,15 @@ def command(
     from libtile.tuning import Space, tune
     from libtile.tuning.space import expression
 
-    given: Any = [launching.parse_argument(text) for text in arguments]
     kernel_source: Any
     path, name = scripts.split(source)
     if path.endswith(".py"):
         from libtile.cutile.scripts import kernel_in
 
-        kernel_source = kernel_in(path, name)
-        given = [value[1] if isinstance(value, tuple) else value for value in given]
+        kernel_source, given = kernel_in(path, name), launching.python_arguments(arguments)
     else:
         kernel_source = load(cli.read_input("-") if source == "-" else source)
-        given = launching.typed_arguments(find_entry(kernel_source, kernel), given)
+        given = launching.arguments_for(find_entry(kernel_source, kernel), arguments)
     extents = expression(grid)
 
     def grid_of(values: Mapping[str, Any]) -> Any:

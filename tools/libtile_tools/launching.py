@@ -13,7 +13,10 @@ from libtile_tools import command_line as click
 if TYPE_CHECKING:
     from libtile.interpreter.entries import Entry
 
-ARGUMENT = "The next parameter: FILE.npy, zeros:TYPE:SHAPE, TYPE:NUMBER or NUMBER."
+ARGUMENT = (
+    "The next parameter: FILE.npy, zeros:TYPE:SHAPE, TYPE:NUMBER or NUMBER. Sizes and strides of arrays may be left "
+    "out, all of them."
+)
 
 
 def is_count(text: str) -> bool:
@@ -104,6 +107,13 @@ def typed_arguments(entry: Entry, given: list[Any]) -> list[Any]:
 def arguments_for(entry: Entry, texts: Sequence[str]) -> list[Any]:
     """What the arguments of a command line are to a kernel. ToolError for those that are none, or of another type."""
     return typed_arguments(entry, [parse_argument(text) for text in texts])
+
+
+def python_arguments(texts: Sequence[str]) -> list[Any]:
+    """What the arguments of a command line are to a `@ct.kernel`, which has types of its own. ToolError for those that
+    are none."""
+    parsed = (parse_argument(text) for text in texts)
+    return [value[1] if isinstance(value, tuple) else value for value in parsed]
 
 
 def kernel_option(help: str) -> Callable[[Any], Any]:
