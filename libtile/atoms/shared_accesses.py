@@ -30,6 +30,7 @@ from libtile.targets import Target
 
 MAX_BYTES = 16
 WORD_BYTES = 4
+WORD_BITS = WORD_BYTES.bit_length() - 1
 LANE_BITS = 5
 WAVE_BITS = 3
 """Lanes, as bits, whose rows of 16 bytes go over the banks together."""
@@ -248,7 +249,7 @@ def _matrix_access(o: Offsets, element_bytes: int) -> Access | None:
 
 def _transposed_access(o: Offsets, element_bytes: int) -> Access | None:
     """ldmatrix.trans or stmatrix.trans: elements of a column in each lane, of two rows, or bytes of four; the choice
-    without conflicts."""
+    without conflicts, which bytes are not transposed with."""
     if element_bytes > 2 or list(o.lanes[2:]) != [1, 2, 4]:
         return None
     columns = [] if element_bytes == 2 else [f2.solve(o.registers, 8)]  # a lane has bytes of two
@@ -264,7 +265,7 @@ def _transposed_access(o: Offsets, element_bytes: int) -> Access | None:
         found = _matrices("transposed", o, used, 3 + len(more), rows, element_bytes)
         if found is not None and (best is None or found.conflicts < best.conflicts):
             best = found
-    return best
+    return None if best is not None and best.conflicts and element_bytes == 1 else best
 
 
 def accesses(
@@ -365,7 +366,7 @@ class _Candidate:
     vector: list[int]
     sides: tuple[_Side, _Side]
     transposes: bool = False
-    """Whether one side transposes bytes."""
+    """Whether one side transposes bytes, and the other one moves words."""
 
     @property
     def whole(self) -> bool:
@@ -397,7 +398,7 @@ def _candidates(
             if f2.rank(vector) == len(vector):
                 matching = [r for v, r in _rows(other, size, others) if v == vector]
                 side = _by_matrices(other, matching[0], vector, size) if matching else _by_vectors(other, vector, size)
-                transposes = size == 1 and vector[:3] == layout.columns([LANE])[2:]
+                transposes = size == 1 and vector[:3] == layout.columns([LANE])[2:] and side.held >= WORD_BITS
                 yield _Candidate(vector, (_by_matrices(layout, rows, vector, size), side), transposes)
         registers = layout.columns([REGISTER])
         common = f2.intersection(registers, other.columns([REGISTER]))

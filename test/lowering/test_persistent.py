@@ -97,6 +97,32 @@ def test_the_next_result_is_computed_while_one_is_stored_where_columns_allow(m, 
     assert f"!nv_tileas.buffer<{results}x{m}x{n}xf32, tmem>" in text
 
 
+def narrow(m: int, n: int) -> str:
+    """With results of f16 that TMA could store."""
+    tile, known = f"tile<{m}x{n}xf32>", "    %c = assume div_by<16>, %c0 : tile<ptr<f16>>\n    %m = assume"
+    text = persistent(m=m, n=n).replace("?x?xf32", "?x?xf16").replace("ptr<f32>", "ptr<f16>")
+    text = text.replace("    %m = assume", known, 1).replace("make_tensor_view %c0", "make_tensor_view %c")
+    text = text.replace("%w =", f"%h = ftof %r : {tile} -> tile<{m}x{n}xf16>\n    %w =")
+    return text.replace(f"%r, %vc[%bx, %by] : {tile}", f"%h, %vc[%bx, %by] : tile<{m}x{n}xf16>")
+
+
+def test_threads_store_what_would_leave_no_room_for_stages():
+    """Buffers of 128 KiB, beside which two stages of 80 KiB do not fit."""
+    text, reason = specialized(narrow(128, 512), "sm_100")
+    assert reason is None and text.count("tma_load") > 0 and 'not_tma = "pipelines leave' in text
+    assert re.search(r"!nv_tileas\.pipeline<(\d+), \(!nv_tileas\.buffer<128x64x", text)[1] == "2"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(5))
+def test_large_tiles_that_threads_store(seed):
+    m, n, k = 136, 528, 144
+    a, b, c, wanted = operands(m, n, k, result=np.float16)
+    libtile.run(libtile.parse(narrow(128, 512)), "gemm", grid=(2, 1, 1), args=[a, b, c, m, n, k], backend="simulator",
+                gpu_name="sm_100", check="full", block_order=seed)  # fmt: skip
+    np.testing.assert_allclose(c, wanted, rtol=2e-3, atol=2e-2)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize(

@@ -208,7 +208,8 @@ class FedSteps:
 
     def feeds_of(self, types: Sequence[BufferType], most: int, kept: Sequence[int]) -> Feeds:
         """The pipelines of tiles of these types, with as many stages as `stages` says, and as hints of the loads'
-        latency ask for, at most so many: of the tiles of a step, or of parts of them where too few of these fit."""
+        latency ask for, at most so many: of the tiles of a step, or of parts of them where too few of these fit. Where
+        buffers for what is stored leave no room for those either, threads store it."""
         feeds, free = Feeds.of(self.held, types), block_bytes(self.gpu, self.function.kernel_spec) - min(kept)
         if feeds.raw is not None:
             feeds.set_stages(free, self.wanted(most))
@@ -228,6 +229,8 @@ class FedSteps:
                 break
             held, parts, stages = cut, more, self.stages([o.type for o in cut], used * more, kept)
         if stages < (fewest := 1 if self.turns == parts == 1 else 2):
+            if self.outer is not None and (threads := self.kept_for_threads()) < min(kept):
+                return self.feeds_of(types, most, [threads])
             size, count = sum(map(tile_bytes, types)), "a stage" if fewest == 1 else "two stages"
             raise Unfit(f"{count} of {size} bytes do not fit the {free} bytes of shared memory that are free")
         if parts > 1:
@@ -253,6 +256,10 @@ class FedSteps:
             return [PIECE_BYTES]
         assert self.loop.parent is not None
         return staging.kept_beside(self.function, self.loop.parent, [*walk(self.loop)], rows)
+
+    def kept_for_threads(self) -> int:
+        """Bytes of shared memory that the pipeline leaves where threads are to store what is behind the loop."""
+        return staging.exchange_bytes(self.function, [*walk(self.loop)])
 
     # -- the producer -----------------------------------------------------------------------------------------------
 
