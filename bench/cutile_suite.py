@@ -60,6 +60,7 @@ def turn_of(index: int) -> int:
     return next(turn for turn in range(5) if index % (STRIDE >> turn) == 0)
 
 
+@pytest.hookimpl(trylast=True)  # behind what -k leaves
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Take each N-th item of each test function, or its N smallest, an even sample first, and leave out what has been
     run before."""
