@@ -6,6 +6,7 @@ import re
 import ml_dtypes
 import numpy as np
 import pytest
+from attention_kernels import attention
 from specialized_kernels import Gemm, loops_of
 
 import libtile
@@ -631,6 +632,18 @@ def test_an_occupancy_that_leaves_no_registers_for_results_is_not_kept(m, n, ask
     assert (remark.kind, remark.name) == (Kind.MISSED, "RemarkHintIgnored")
     reason = f"results of products take {taken} registers of a thread, of {left} that so many blocks leave"
     assert dict(remark.arguments)["Reason"] == reason
+
+
+@pytest.mark.parametrize(("asked", "kept"), [(5, False), (2, True)])
+def test_an_occupancy_that_leaves_nothing_beside_results_is_not_kept(asked, kept):
+    """Scores and sums of 64x64 fit the 102 registers of a thread, but what the loop computes of them does not, too."""
+    text = attention().replace(") {\n    %q1", f") optimization_hints=<default = {{occupancy = {asked}}}> {{\n    %q1")
+    compiled = libtile.compile(libtile.parse(text), gpu_name="sm_90", emit="ptx")
+    assert "wgmma" in compiled.ptx
+    (remark,) = [r for r in compiled.remarks if "occupancy" in r.message]
+    why = "results of products take 64 registers of a thread, of 102 that so many blocks leave"
+    reason = {} if kept else {"Reason": why}
+    assert (remark.kind, dict(remark.arguments)) == (Kind.PASSED if kept else Kind.MISSED, reason)
 
 
 def test_an_occupancy_that_leaves_enough_is_kept():

@@ -99,8 +99,9 @@ def convert_for_agents(function: FuncOp) -> FuncOp:
 
 def _with_fewer_blocks(function: FuncOp, gpu: Target) -> FuncOp | None:
     """The function with layouts of agents, for fewer blocks of a multiprocessor than it asks for, where the results of
-    its products alone take more registers than so many blocks leave to a thread; None where they do not, or for a
-    target or a kernel without such agents. Without agents all of these would be kept in local memory."""
+    its products, and what a loop of them takes at least beside, are more registers than so many blocks leave to a
+    thread; None where they are not, or for a target or a kernel without such agents. Without agents what is too much
+    would be kept in local memory."""
     spec = function.kernel_spec
     if spec is None or not (gpu.has("wgmma") or gpu.has("tcgen05")):
         return None
@@ -108,7 +109,7 @@ def _with_fewer_blocks(function: FuncOp, gpu: Target) -> FuncOp | None:
     loops = by_loop([op for op in _repeated(function, gpu) if isinstance(op, DotOp)])
     taken = max((sum(prod(shape_of(op.result.type)) for op in loop) // threads for loop in loops), default=0)
     left = gpu.registers_per_sm // (spec.occupancy or 1) // threads
-    for blocks in range((spec.occupancy or 1) - 1 if taken >= left else 0, 0, -1):
+    for blocks in range((spec.occupancy or 1) - 1 if taken + OTHER_REGISTERS > left else 0, 0, -1):
         copy = function.clone()
         copy.properties["kernel_spec"] = KernelSpecAttr(spec.entry, spec.num_warps, spec.num_ctas, blocks, spec.target)
         if (made := _converted(copy, gpu)) is not None:
