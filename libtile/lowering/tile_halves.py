@@ -20,7 +20,9 @@ kernel that asks for its rank says itself what each CTA does: it stays as it is,
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from itertools import product as combinations
+from math import prod
 
 from xdsl.dialects.builtin import (
     DenseArrayBase,
@@ -40,7 +42,7 @@ from libtile.analysis.tokens import is_fresh
 from libtile.atoms import tcgen05
 from libtile.dialects import arith, scf
 from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
-from libtile.dialects.cuda_tile.types import TileType
+from libtile.dialects.cuda_tile.types import DYNAMIC, TileType
 from libtile.dialects.effect_traits import Observable, ReadsMemory
 from libtile.dialects.interfaces import JoinsTokens
 from libtile.dialects.nv_tileaa.attributes import KernelSpecAttr, TilingAttr
@@ -58,7 +60,7 @@ from libtile.dialects.nv_tileaa.shapes import (
     ViewOp,
     integers_of,
 )
-from libtile.dialects.nv_tileaa.types import TiledViewType
+from libtile.dialects.nv_tileaa.types import MemRefType, TiledViewType
 from libtile.ir.operands import set_operand
 from libtile.ir.places import walk
 from libtile.ir.tile_form import is_tile, shape_of
@@ -73,6 +75,8 @@ from libtile.targets import Target, target
 
 GROUP_ROWS = 64
 """Rows of the products that a warpgroup computes at once."""
+MOST_GROUPS, GROUP_REGISTERS = 2, 128 * 128
+"""Warpgroups of a CTA, and the registers of one that are for results: half of its threads' own."""
 MOST_CHOICES = 64
 """Combinations of dimensions of stores that are tried."""
 
@@ -164,7 +168,8 @@ def _memory(op: TiledLoadOp | TiledStoreOp) -> SSAValue:
 
 
 def _is_ordered(op: MemoryOp) -> bool:
-    """Whether tokens order an access behind another one, of which one is a store."""
+    """Whether tokens order an access behind another one, of which one is a store. A store of tiles that do not overlap
+    may be behind itself, in a loop: an element is in the same half of its tile each time, so that one CTA writes it."""
     work = [] if op.token is None else [op.token]
     seen: set[SSAValue] = set()
     while work:
@@ -173,7 +178,7 @@ def _is_ordered(op: MemoryOp) -> bool:
             continue
         seen.add(value)
         owner = value.owner
-        if is_fresh(value):
+        if is_fresh(value) or (owner is op and _is_of_distinct_tiles(op)):
             continue
         if isinstance(owner, Operation) and owner.has_trait(JoinsTokens):
             work += owner.operands
@@ -186,6 +191,23 @@ def _is_ordered(op: MemoryOp) -> bool:
         else:
             return True
     return False
+
+
+def _is_of_distinct_tiles(op: MemoryOp) -> bool:
+    """Whether it stores tiles of a view whose tiles do not overlap, on a tensor that is not known to lie on itself."""
+    view = op.accessed.type
+    if not isinstance(op, TiledStoreOp) or not isinstance(view, TiledViewType):
+        return False
+    if not isinstance(view.source, MemRefType) or _lies_on_itself(view.source):
+        return False
+    return all(step >= size for step, size in zip(view.traversal_strides, view.shape, strict=True))
+
+
+def _lies_on_itself(source: MemRefType) -> bool:
+    """Whether two places of a tensor are the same memory, by what its type says."""
+    dims = zip(source.strides, source.shape, strict=True)
+    known = sorted((step, n) for step, n in dims if step != DYNAMIC and n != 1)
+    return any(outer <= inner * max(n - 1, 1) for (inner, n), (outer, _) in pairwise(known))
 
 
 def _carried(loop: scf.ForOp, number: int) -> list[SSAValue]:
@@ -386,13 +408,21 @@ class _Forms:
             raise Unsplit(
                 f"a product of {rows}x{columns} has no halves of {tcgen05.LANES} rows, as pairs of CTAs multiply"
             )
+        half = shape[:-2], rows // CTAS if form == row else rows, columns // CTAS if form == column else columns
         if form == row:
             self.cost += 0 if rows // CTAS % GROUP_ROWS == 0 else 10
         elif form == column:
             self.cost += 1 if columns // CTAS >= 8 else 10
+        self.cost += 0 if _fits_warpgroups(*half) else 5
         yield 0, form if form != column else None
         yield 1, form if form != row else None
         yield 2, form
+
+
+def _fits_warpgroups(batches: Sequence[int], rows: int, columns: int) -> bool:
+    """Whether one or two warpgroups have registers for a result."""
+    groups = min(max(rows // GROUP_ROWS, 1), MOST_GROUPS)
+    return prod(batches) * rows * columns <= groups * GROUP_REGISTERS
 
 
 # -- halves -----------------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from pass_checks import check_passes
 from specialized_kernels import loops_of
+from test_persistent import persistent
 from test_specialized import operands, tile_gemm
 
 import libtile
@@ -209,6 +210,53 @@ def test_larger_clusters_are_clusters_of_two():
     assert remark.kind == Kind.MISSED and "is for one of these in place of 4" in dict(remark.arguments)["Reason"]
     (name,) = made.kernels
     assert made.kernels[name].cluster == (2, 1, 1) and made.ptx == two.ptx
+
+
+def ordered_stores() -> str:
+    """A persistent product whose stores are ordered one behind the other, as frontends write them."""
+    text = persistent(m=128, n=64, hints=CLUSTER)
+    text = text.replace("    %nothing =", "    %begin = make_token : token\n    %nothing =")
+    text = re.sub(r"(for %tile in \(.*?\) : tile<i32>) {", r"\1 iter_values(%before = %begin) -> (token) {", text)
+    text = re.sub(r"(store_view_tko weak .*?\[%bx, %by\])", r"\1 token = %before", text)
+    return text.replace("    for %tile", "    %after = for %tile").replace("continue \n", "continue %w : token\n")
+
+
+@pytest.mark.parametrize(("m", "n", "blocks"), [(136, 80, 1), pytest.param(264, 144, 2, marks=pytest.mark.slow)])
+def test_stores_that_are_ordered_behind_themselves_are_halved(m, n, blocks):
+    """An element is in the same half of its tile each time, so that the order of one CTA's stores is all there is."""
+    assert "multicast" in stage(ordered_stores())
+    a, b, c, wanted = operands(m, n, 80)
+    libtile.run(libtile.parse(ordered_stores()), "gemm", grid=(blocks, 1, 1), args=[a, b, c, m, n, 80],
+                backend="simulator", gpu_name="sm_90", check="full", block_order=1)  # fmt: skip
+    np.testing.assert_allclose(c, wanted, atol=1e-3)
+
+
+OVERLAPPING = {
+    "rows": ("tensor_view<?x?xf32, strides=[?,1]>", "tensor_view<?x?xf32, strides=[1,1]>"),
+    "tiles": ("partition_view<tile=(128x64), tensor_view<?x?xf32, strides=[?,1]>>",
+              "strided_view<tile=(128x64), traversal_strides=[32,64], tensor_view<?x?xf32, strides=[?,1]>>"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", OVERLAPPING)
+def test_stores_that_may_meet_those_of_the_other_half_are_not(what):
+    """Both CTAs write an element, and nothing orders one's behind the other's."""
+    text = ordered_stores().replace(*OVERLAPPING[what])
+    if what == "rows":
+        text = text.replace("%tc = make_tensor_view %c0, shape = [%m, %n], strides = [%n, 1]",
+                            "%tc = make_tensor_view %c0, shape = [%m, %n], strides = [1, 1]")  # fmt: skip
+    else:
+        text = text.replace("%vc = make_partition_view", "%vc = make_strided_view")
+    made = libtile.compile(libtile.parse(text), gpu_name="sm_90", emit="ptx")
+    (remark,) = [r for r in made.remarks if r.message.endswith("num_cta_in_cga")]
+    reason = "tokens order accesses, and they do not order those of another CTA"
+    assert (remark.kind, dict(remark.arguments)) == (Kind.MISSED, {"Reason": reason})
+
+
+@pytest.mark.parametrize(("m", "n", "half"), [(256, 256, "128x256"), (128, 512, "128x256"), (128, 256, "64x256")])
+def test_halves_are_those_for_which_a_cta_has_registers(m, n, half):
+    text = stage(clustered(m=m, n=n))
+    assert re.search(rf"async.dot .*-> .*tile<{half}xf32", text)
 
 
 def test_the_hint_is_used():
