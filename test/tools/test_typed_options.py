@@ -66,7 +66,7 @@ ACCEPTED = {
     "--verify-each": PASSES,
     "--mlir-print-ir-after-failure": PASSES,
     "--mlir-print-debuginfo": ("opt", "disassemble"),
-    "--error-diagnostics-only": ("opt", "translate", "disassemble"),
+    "--error-diagnostics-only": tuple(TOOLS),
     "--verify-roundtrip": ("opt",),
     "--inline": ("opt",),
     "--mlir-pass-pipeline-crash-reproducer=r.mlir": PASSES,
@@ -210,3 +210,27 @@ def test_a_line_that_nearly_splits_has_a_warning(tool: str, folder: Path, capsys
 def test_functions_for_tests_make_the_round_trip_as_well(folder: Path) -> None:
     (folder / "f.mlir").write_text("cuda_tile.module @m {\n testing$func @f(%x: tile<i32>) {\n return\n }\n}\n")
     assert typed("opt", "--verify-roundtrip", "f.mlir", line=()) == 0
+
+
+COPY = """\
+cuda_tile.module @m {
+  entry @k(%p: tile<ptr<i32>>) {
+    %p1 = reshape %p : tile<ptr<i32>> -> tile<1xptr<i32>>
+    %p4 = broadcast %p1 : tile<1xptr<i32>> -> tile<4xptr<i32>>
+    %x, %t = load_ptr_tko weak %p4 : tile<4xptr<i32>> -> tile<4xi32>, token
+    store_ptr_tko weak %p4, %x token=%t : tile<4xptr<i32>>, tile<4xi32> -> token
+    return
+  }
+}
+"""
+
+
+@pytest.mark.parametrize("tool", PASSES)
+def test_errors_alone_are_no_remarks(tool: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "k.bc").write_bytes(libtile.write(libtile.parse(COPY)))
+    said = []
+    for options in (("--remarks=all",), ("--remarks=all", "--error-diagnostics-only")):
+        assert typed(tool, *options) == 0
+        captured = capsys.readouterr()
+        said.append("remark" in captured.out + captured.err)
+    assert said == [True, False]

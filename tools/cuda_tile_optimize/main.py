@@ -84,18 +84,21 @@ def command(
     except LibtileError as error:
         raise cli.ToolError(cli.render_error(error, source, input_), several_lines=True) from None
     if output is not None:
-        cli.write_output(output, _bytecode(optimized, source, input_) if emit_bytecode else print_module(optimized))
+        cli.write_output(
+            output, _bytecode(optimized, source, input_, given) if emit_bytecode else print_module(optimized)
+        )
     if (verbose and output not in (None, "-")) or (output is None and not quiet):
         cli.write_output("-", print_module(optimized))
 
 
-def _bytecode(module: Module, source: list[str] | None, filename: str) -> bytes:
-    """The module as `libtile.write` writes it; what that leaves out is said."""
+def _bytecode(module: Module, source: list[str] | None, filename: str, given: dict[str, Any]) -> bytes:
+    """The module as `libtile.write` writes it; what that leaves out is said, if warnings are wanted."""
     from libtile.dialects.cuda_tile.to_bytecode import write_bytecode
 
     left_out: list[Diagnostic] = []
     data = write_bytecode(module.tile_module, since=module.version, warnings=left_out)
-    cli.report(left_out, source, filename)
+    if not given["error_diagnostics_only"]:
+        cli.report(left_out, source, filename)
     return data
 
 

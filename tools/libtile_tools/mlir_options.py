@@ -48,6 +48,7 @@ _ELIDE = click.option(
 _THREADING = click.option(
     "--mlir-disable-threading", is_flag=True, expose_value=False, help="Accepted: one thread works."
 )
+_ERRORS = click.option("--error-diagnostics-only", is_flag=True, help="Print errors, and neither warnings nor remarks.")
 _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.option(
         "--split-input-file", "split_marker", implied=cli.SPLIT_MARKER, metavar="[=MARK]",
@@ -56,7 +57,7 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.option(
         "--output-split-marker", metavar="MARK", default=cli.SPLIT_MARKER, help="The line between parts of the output."
     ),
-    click.option("--error-diagnostics-only", is_flag=True, help="Print errors, and neither warnings nor remarks."),
+    _ERRORS,
     _ELIDE,
     _THREADING,
 )  # fmt: skip
@@ -80,6 +81,7 @@ _WATCHING: tuple[Callable[[Any], Any], ...] = (
     ),
     _ELIDE,
     click.option("--mlir-print-local-scope", "local_scope", is_flag=True, help="Print locations without aliases."),
+    _ERRORS,
     _THREADING,
 )
 NAMES = ("split_marker", "output_split_marker", "error_diagnostics_only", "elide_above")
@@ -96,7 +98,7 @@ def add_help(function: Any) -> Any:
 
 
 def add_watching(function: Any) -> Any:
-    """Declare the options about pipelines, and how the IR between passes is printed."""
+    """Declare the options about pipelines, how the IR between passes is printed, and what is said beside it."""
     return cli.declared(function, _WATCHING)
 
 
@@ -163,6 +165,7 @@ class Context:
 def context(given: dict[str, Any]) -> Context:
     """What is asked for; takes the options out of `given`."""
     values = {name: given.pop(name) for name in NAMES}
+    given["error_diagnostics_only"] = values["error_diagnostics_only"]  # passes' remarks ask for it as well
     if values["split_marker"] in click.FALSE:  # the option was a flag in MLIR before it took a marker
         values["split_marker"] = None
     elif values["split_marker"] == "" or values["split_marker"] in click.TRUE:

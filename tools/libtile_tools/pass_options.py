@@ -135,7 +135,7 @@ def remarks_of_passes(given: dict[str, Any]) -> Iterator[None]:
     """Around runs of passes: shows the remarks that are asked for, also when the body fails."""
     from libtile.support import remarks
 
-    if given["remarks"] == "none":
+    if given["remarks"] == "none" or given.get("error_diagnostics_only"):
         yield
         return
     with remarks.collect() as reported:

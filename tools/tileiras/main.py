@@ -330,7 +330,8 @@ def _cache(given: dict[str, Any]) -> Cache | None:
         return None
     found = cache.from_environment(given["cache_dir"])
     named = given["cache_dir"] or environment.CACHE_FOLDER.text()
-    if found is not None and named and (obstacle := found.obstacle()) is not None:
+    obstacle = found.obstacle() if found is not None and named and not given["error_diagnostics_only"] else None
+    if named and obstacle is not None:
         cli.say(f"warning: nothing is cached in '{visible(named)}': {obstacle}")
     return found
 
@@ -397,7 +398,9 @@ def _remarks_wanted(given: dict[str, Any]) -> bool:
 def _give_remarks(made: Compiled, filter_: RemarkFilter | None, given: dict[str, Any]) -> None:
     from libtile.support.remarks import warnings_format
 
-    click.echo(warnings_format(made.remarks).encode(errors="surrogateescape"), nl=False, err=True)
+    quiet = given["error_diagnostics_only"]
+    if not quiet:
+        click.echo(warnings_format(made.remarks).encode(errors="surrogateescape"), nl=False, err=True)
     if filter_ is None:
         return
     from libtile.support.remarks import command_line_format, yaml_format
@@ -408,7 +411,7 @@ def _give_remarks(made: Compiled, filter_: RemarkFilter | None, given: dict[str,
             cli.write_output(_remarks_file(given), yaml_format(wanted))
         except cli.ToolError as error:
             raise cli.ToolError(f"error: {error}", _INPUT) from None
-    else:
+    elif not quiet:
         # Text for a reader goes beside the output, never into it.
         text = command_line_format(wanted).encode(errors="surrogateescape")
         click.echo(text, nl=False, err=_output(given) == "-")
