@@ -227,7 +227,9 @@ class Access(MachineState):
         size = info.size
         arena, off = self.locate(info, space, addr, threads, size)
         index = self._index(info, arena, off, size, threads, addr)
-        if self.check and space != "local":
+        if self.check and space == "local":
+            self._check_local(info, arena, off, index, threads, writing=False)
+        elif self.check:
             self._check_load(info, space, arena, off, index, threads)
         return arena.views[info.code][index]
 
@@ -271,6 +273,20 @@ class Access(MachineState):
         if self.races is not None and space == "shared":
             self.races.read(info, off, info.size, threads)
         self._count(info, space, off, threads, reading=True)
+
+    def _check_local(
+        self, info: AccessInfo, arena: Arena, off: np.ndarray, index: np.ndarray, threads: np.ndarray, *, writing: bool
+    ) -> None:
+        """Finds accesses between two of a frame's variables."""
+        allocated = _ALLOCATED[info.element]
+        if not self.guarded or ((arena.flag_views[info.element][index] & allocated) == allocated).all():
+            return
+        flags = arena.flags[off[:, None] + np.arange(info.size)]
+        bad = ((flags & ALLOCATED) == 0).any(axis=1)
+        if bad.any():
+            at, verb = int((off - self.local_base[threads])[bad][0]), "write" if writing else "read"
+            text = f"{info.size}-byte {verb} at 0x{at:x} in local memory: it is between two of the frame's variables"
+            self.fault("out-of-bounds", text, info.instruction, threads[bad])
 
     def _count(
         self,
@@ -324,7 +340,9 @@ class Access(MachineState):
         size = info.size
         arena, off = self.locate(info, space, addr, threads, size)
         index = self._index(info, arena, off, size, threads, addr)
-        if self.check and space != "local":
+        if self.check and space == "local":
+            self._check_local(info, arena, off, index, threads, writing=True)
+        elif self.check:
             self._check_store(info, space, arena, off, index, values, threads)
         arena.views[info.code][index] = values
         if self.proxy is not None and space == "shared":

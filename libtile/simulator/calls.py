@@ -11,7 +11,7 @@ from . import printf
 from .cfg import Unit
 from .group import ThreadGroup
 from .ir import Reg, Sym, Variable
-from .memory import FUNCTION_WINDOW
+from .memory import FUNCTION_WINDOW, READY
 from .program import ALIGNED_MALLOC, BUILTINS, CallSite, Code
 from .scheduler import MAX_DEPTH, Scheduler
 from .state import Frame
@@ -73,6 +73,7 @@ class Calls(Scheduler):
         frame.base[threads] = base
         frame.extra[threads] = 0
         frame.return_to[threads] = resume
+        self.guard(code, base, threads, 0)
         for param, operand, value in zip(code.function.params, site.arguments, values, strict=True):
             if isinstance(operand, Sym):
                 raw = self._frame_bytes(g.frame, threads, site.caller, operand.name, param.size)
@@ -120,6 +121,16 @@ class Calls(Scheduler):
                 if reg is not None or name:
                     self._put(caller_frame, threads, caller_frame.code, name, reg, raw)
             self.key[threads] = key
+        self.guard(code, g.frame.base[g.threads], g.threads, READY)
+
+    def guard(self, code: Code, base: np.ndarray, threads: np.ndarray, flags: int) -> None:
+        """Close the bytes between the .local variables of frames that begin, or open those of frames that end."""
+        if not code.guards or not self.check:
+            return
+        self.guarded = True
+        stack = self.local_arena.flags.reshape(self.thread_count, -1)
+        for offset, size in code.guards:
+            stack[threads[:, None], (base.astype(np.int64) + offset)[:, None] + np.arange(size)] = flags
 
     def _site_before(self, code: Code, unit: int) -> CallSite:
         """The call whose return unit is `unit`; calls of one function that share a return unit share their

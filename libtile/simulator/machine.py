@@ -159,6 +159,7 @@ class Machine(WarpState):
         """Run until every thread has exited. Raises SimulationFault."""
         entry = self.launch.entry_code
         self.key[self.alive] = self.make_key(0, entry.units[0].id)
+        self.guard(entry, np.zeros(self.thread_count, np.uint64), self.all_threads, 0)
         with np.errstate(all="ignore"):
             while True:
                 group = self.select()

@@ -40,15 +40,23 @@ class CallSite:
     caller: Code
 
 
+def local_guard(size: int) -> int:
+    """The bytes between a .local variable of a size and the next variable: an index that is past the one by no more
+    than its size, and no more than 4,096 bytes, is not in the other."""
+    return align_up(min(size, 4096), 16)
+
+
 @dataclass
 class Code:
-    """A function with its units and its stack frame: `offsets` maps its .local and .param variables into the frame."""
+    """A function with its units and its stack frame: `offsets` maps its .local and .param variables into the frame, in
+    which `guards`, by offset and size, keep one .local variable apart from what lies behind it."""
 
     function: Function
     index: int
     units: list[Unit]
     frame_size: int
     offsets: dict[str, int]
+    guards: list[tuple[int, int]]
     sites: dict[int, CallSite] = field(default_factory=dict)
 
     @cached_property
@@ -250,21 +258,23 @@ class Program:
         self.current = outer
         return code
 
-    def _frame(self, function: Function) -> tuple[int, dict[str, int]]:
-        offsets, at = {}, 0
+    def _frame(self, function: Function) -> tuple[int, dict[str, int], list[tuple[int, int]]]:
+        offsets, guards, at, taken, local = dict[str, int](), list[tuple[int, int]](), 0, 0, ""
         for name, var in function.variables.items():
             if var.space in ("local", "param"):
-                at = align_up(at, max(var.align, 1))
-                offsets[name] = at
-                at = at + var.size
-                if at > MAX_BYTES["local"]:
+                taken = align_up(taken, max(var.align, 1)) + var.size
+                if taken > MAX_BYTES["local"]:
                     most = MAX_BYTES["local"]
                     raise PtxError(f"with {var.name}, a thread's variables take more than {most} bytes", var.line)
+                place = align_up(at + local_guard(function.variables[local].size if local else 0), max(var.align, 1))
+                if local:
+                    guards.append((at, place - at))
+                offsets[name], at, local = place, place + var.size, name if var.space == "local" else ""
         for param in (*function.params, *function.returns):
             if param.reg is not None:
                 offsets[param.name] = at = align_up(at, 8)
                 at += 8
-        return align_up(at, 16), offsets
+        return align_up(at, 16), offsets, guards
 
     def _emit(self, chain: list[Unit]) -> Emitter:
         cg = Emitter(self)

@@ -58,6 +58,8 @@ class MachineState(ABC):
     specials: dict[str, np.ndarray]
     shared_arena: Arena
     local_arena: Arena
+    guarded = False
+    """Whether bytes between .local variables are closed."""
     shared_size: int
     shared_stride: int
     shared_base: np.ndarray

@@ -39,6 +39,12 @@ MISTAKES: list[tuple[str, str, str, str, dict[str, Any]]] = [
      OUT + "ld.global.v2.u32 {%r1, %r2}, [%rd0+248];", {}),
     ("out-of-bounds", "shared index past the CTA's memory", "mov.u32 %r1, s; st.shared.u32 [%r1+256], %r1;",
      "mov.u32 %r1, s; st.shared.u32 [%r1+252], %r1;", {"prelude": SHARED}),
+    ("out-of-bounds", "local array index in the next array", ".local .b8 l[16]; .local .b8 m[16]; mov.u64 %rd1, l; "
+     "st.local.u32 [m], 1; st.local.u32 [%rd1+16], 1;",
+     ".local .b8 l[16]; .local .b8 m[16]; mov.u64 %rd1, l; st.local.u32 [%rd1+12], 1; st.local.u32 [m+12], 1;", {}),
+    ("out-of-bounds", "generic read of the next array", ".local .b8 l[8]; .local .b8 m[8]; mov.u64 %rd1, l; "
+     "cvta.local.u64 %rd1, %rd1; ld.u32 %r1, [%rd1+12];",
+     ".local .b8 l[8]; .local .b8 m[8]; mov.u64 %rd1, l; cvta.local.u64 %rd1, %rd1; ld.u32 %r1, [%rd1+4];", {}),
     ("out-of-bounds", "local array index past the frame", ".local .b8 l[16]; mov.u64 %rd1, l; "
     "st.local.u32 [%rd1+64], 1;",
      ".local .b8 l[16]; mov.u64 %rd1, l; st.local.u32 [%rd1+12], 1;", {}),
@@ -253,3 +259,15 @@ def test_registers_of_the_module_are_not_shared_between_launches() -> None:
         out = zeros(32)
         run_ptx(parsed, "k", block=32, args=[out])
         assert out.tolist() == [1] * 32
+
+
+def test_arrays_of_a_function_that_is_called_are_told_apart_until_it_returns() -> None:
+    array = ".local .b8 l[32]; .local .b8 m[32]; mov.u64 %a, l;"
+    prelude = f".func f (.param .u32 at) {{ .reg .b64 %a; .reg .b32 %i; {array} ld.param.u32 %i, [at]; " \
+        ".reg .b64 %w; cvt.u64.u32 %w, %i; add.u64 %a, %a, %w; st.local.u32 [%a], %i; ret; }" \
+        " .func g () { .reg .b64 %a; .local .b8 l[256]; mov.u64 %a, l; st.local.u32 [%a+32], 1;" \
+        " st.local.u32 [%a+200], 1; ret; }"  # fmt: skip
+    calls = "{{ .param .u32 p; st.param.u32 [p], {at}; call f, (p); }} call g, ();"
+    run(calls.format(at=28), zeros(), prelude=prelude)
+    found = fault(calls.format(at=32), zeros(), prelude=prelude)
+    assert found.kind == "out-of-bounds" and "between two of the frame's variables" in str(found)
