@@ -96,6 +96,25 @@ def accumulator_layout(shape: Sequence[int], warps: int) -> LinearLayout:
     return _rows_and_columns(shape, warps, [1], [2, 4], powers(8, shape[1]))
 
 
+def column_groups(rows: int, warps: int) -> int:
+    """Among how many warpgroups the columns of a result are shared, of all there are: those for which it has no rows of
+    their own."""
+    return max(warps // GROUP_WARPS // (rows // ROWS), 1) if rows % ROWS == 0 < rows else 1
+
+
+def shared_layout(shape: Sequence[int], warps: int) -> LinearLayout:
+    """The result of a tile (rows, columns) by so many warps, in which warpgroups share columns where there are not
+    rows for all of them: each has as many neighbours. ValueError when tile and warps do not fit."""
+    rows, columns = shape
+    groups = column_groups(rows, warps)
+    alone = accumulator_layout((rows, columns // groups), warps // groups)
+    if groups == 1 or columns % groups:
+        return accumulator_layout(shape, warps)
+    bases = {name: list(vectors) for name, vectors in alone.bases}
+    bases[WARP] += [(0, c) for c in powers(columns // groups, columns)]
+    return LinearLayout.of(bases, dict(zip(dim_names(2), shape)))
+
+
 def a_layout(shape: Sequence[int], warps: int, element_bits: int) -> LinearLayout:
     """A (rows, depth) in registers; ValueError when rows and warps do not fit."""
     packed = 32 // element_bits

@@ -118,3 +118,15 @@ def test_only_documented_products_are_found():
     assert wgmma.find(target("sm_100"), "f16", "f16", "f32", 64, 64, 64) is None
     assert wgmma.find(SM_90, "f16", "f16", "f32", 64, 512, 64).n == 256
     assert wgmma.find(SM_90, "s8", "u8", "s32", 64, 32, 32).n == 32
+
+
+def test_warpgroups_share_columns_where_there_are_not_rows_for_all_of_them():
+    assert wgmma.shared_layout((128, 64), 8) == wgmma.accumulator_layout((128, 64), 8)
+    shared, alone = wgmma.shared_layout((64, 64), 8), wgmma.accumulator_layout((64, 32), 4)
+    for register, lane, warp in ((0, 0, 0), (5, 17, 3), (15, 31, 2)):
+        row, column = alone(register=register, lane=lane, warp=warp).values()
+        for group in range(2):
+            found = shared(register=register, lane=lane, warp=warp + 4 * group)
+            assert tuple(found.values()) == (row, column + 32 * group)
+    with pytest.raises(ValueError, match="do not share"):
+        wgmma.shared_layout((32, 64), 8)

@@ -69,6 +69,22 @@ def heads(q, k, v, e, tm: Constant, d: Constant):
             ct.store(e, (h * each + j, 0), o.astype(e.dtype))
 
 
+@ct.kernel
+def keys_first(q, k, v, e, tm: Constant, d: Constant):
+    """What attention's gradients are made of: a block of keys, and two sums over all queries, half as many in a step as
+    there are keys."""
+    b = ct.load(k, (0, 0), (tm, d), padding_mode=ZERO)
+    total, other = ct.zeros((tm, d), ct.float32), ct.zeros((tm, d), ct.float32)
+    for j in range(ct.num_tiles(q, 0, (tm // 2, d))):
+        a = ct.load(q, (j, 0), (tm // 2, d), padding_mode=ZERO)
+        c = ct.load(v, (j, 0), (tm // 2, d), padding_mode=ZERO)
+        s = ct.mma(b, ct.transpose(a), ct.zeros((tm, tm // 2), ct.float32))
+        t = ct.mma(b, ct.transpose(c), ct.zeros((tm, tm // 2), ct.float32))
+        total = ct.mma(s.astype(ct.float16), c, total)
+        other = ct.mma(ct.minimum(ct.maximum(s * t, -8.0), 8.0).astype(ct.float16), a, other)
+    ct.store(e, (0, 0), (total + other).astype(e.dtype))
+
+
 def _carried(q: np.ndarray, k: np.ndarray, v: np.ndarray, tm: int) -> np.ndarray:
     return np.tril(q @ k.T) @ v
 
@@ -82,6 +98,13 @@ def _fading(q: np.ndarray, k: np.ndarray, v: np.ndarray, tm: int) -> np.ndarray:
     return np.concatenate(found)
 
 
+def _keys_first(q: np.ndarray, k: np.ndarray, v: np.ndarray, tm: int) -> np.ndarray:
+    found, b = np.full(k.shape, 7.0), k[:tm]
+    s, t = b @ q.T, b @ v.T
+    found[:tm] = s @ v + np.clip(s * t, -8, 8) @ q
+    return found
+
+
 def _heads(q: np.ndarray, k: np.ndarray, v: np.ndarray, tm: int) -> np.ndarray:
     parts = (np.split(x, HEADS) for x in (q, k, v))
     return np.concatenate([_carried(a, b, c, tm) for a, b, c in zip(*parts)])
@@ -91,6 +114,7 @@ KERNELS: dict[str, tuple[Any, Callable[..., np.ndarray]]] = {
     "carried": (carried, _carried),
     "fading": (fading, _fading),
     "heads": (heads, _heads),
+    "keys_first": (keys_first, _keys_first),
 }
 """By name: the function, and what it gives of queries, keys and values for blocks of so many rows."""
 

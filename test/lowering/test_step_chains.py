@@ -24,6 +24,29 @@ def test_products_that_feed_each_other_give_what_numpy_gives(name, tile, rows, g
     run(name, tile, rows, gpu_name, order=1)
 
 
+SHARED = [("carried", (64, 128), 136), ("keys_first", (64, 256), 80)]
+
+
+@pytest.mark.parametrize(("name", "tile", "_"), SHARED)
+def test_two_warpgroups_share_columns_of_what_one_has_no_registers_for(name, tile, _):
+    """Results of 64 rows, beside others of which one warpgroup's threads would hold too much."""
+    made = libtile.compile(bytecode(name, tile, "sm_90"), gpu_name="sm_90", launch_abi="simt", keep_text=True)
+    assert made.tileas.count("nv_tileas.async.dot ") == 4 and "nv_tileas.dot " not in made.tileas
+    assert made.kernels[name].spills == 0 and made.kernels[name].block_dim == (384, 1, 1) and "(C75" not in made.log
+
+
+def test_products_of_shared_columns_give_what_numpy_gives():
+    name, tile, rows = SHARED[0]
+    run(name, tile, rows, "sm_90", order=1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize(("name", "tile", "rows"), SHARED)
+def test_products_of_shared_columns_in_every_schedule(name, tile, rows, seed):
+    run(name, tile, rows + 16 * (seed % 5), "sm_90", order=seed)
+
+
 @pytest.mark.slow
 def test_a_loop_over_heads_around_them():
     """All agents go from one head to the next."""

@@ -56,7 +56,8 @@ class AsyncDotOp(TileOp):
     issued, and products that are `fenced` read such tiles: nothing writes to registers in between. With `first_column`
     the product is one with as many columns of B, from that one on, as C has, with `first_row` one of a buffer's rows,
     and with `first_depth` one of as many rows of B, from that one on, as A has columns. Rows of A and C may lie in
-    pairs (`wgmma.in_pairs`), where A is in registers.
+    pairs (`wgmma.in_pairs`), where A is in registers. Warpgroups share the columns of C where it has no rows for all of
+    them, and A is in shared memory then.
     """
 
     name = "nv_tileas.async.dot"
@@ -117,10 +118,12 @@ class AsyncDotOp(TileOp):
         pairs = isinstance(self.a.type, TensorType) and self._lies_in_pairs(accumulator, shapes[2], warps)
 
         def sums(shape: Sequence[int], warps: int) -> LinearLayout:
-            plain = wgmma.accumulator_layout(shape, warps)
+            plain = wgmma.shared_layout(shape, warps)
             return wgmma.in_pairs(plain) if pairs else plain
 
         self._check_layout("#C", accumulator, sums, shapes[2], warps)
+        if c[1] // wgmma.column_groups(c[0], warps) % atom.n:
+            raise VerifyException(f"expects an atom for the columns of a warpgroup, but got {self.atom}")
         if isinstance(self.a.type, TensorType):
             bits = 8 * self._bytes()
 

@@ -49,12 +49,12 @@ def sizes(product: DotOp) -> tuple[int, int, int]:
     return m, n, shape_of(product.a.type)[1]
 
 
-def instruction(product: DotOp, gpu: Target, *, promotes: bool = False) -> MmaAtomAttr:
-    """The widest wgmma of a product; Unfit where there is none, or where its sums have too few bits, unless who asks
-    `promotes` them."""
+def instruction(product: DotOp, gpu: Target, *, promotes: bool = False, shares: int = 1) -> MmaAtomAttr:
+    """The widest wgmma of a product, of which so many warpgroups share the columns; Unfit where there is none, or where
+    its sums have too few bits, unless who asks `promotes` them."""
     m, n, depth = sizes(product)
     a, b, d = product.atom.types
-    found = wgmma.find(gpu, a, b, d, m, n, depth)
+    found = wgmma.find(gpu, a, b, d, m, n // shares, depth)
     if found is None:
         raise Unfit(f"wgmma does not multiply {a} and {b} into {d} in tiles of {m}x{n}x{depth}")
     if is_promoted(product) and not promotes:
@@ -88,7 +88,10 @@ def check_accumulator(product: DotOp, warps: int) -> None:
 
 def lies_as_left(value: SSAValue, atom: MmaAtomAttr, warps: int) -> bool:
     """Whether a left operand is in registers as an instruction of warpgroups reads it."""
-    return layout_of(value) == wgmma.a_layout(shape_of(value.type), warps, 256 // atom.instruction.k)
+    shape = shape_of(value.type)
+    if wgmma.column_groups(shape[0], warps) > 1:
+        return False  # each warpgroup has a part of what it would read as a whole
+    return layout_of(value) == wgmma.a_layout(shape, warps, 256 // atom.instruction.k)
 
 
 def check_lies(

@@ -203,6 +203,8 @@ def _ways(
     """Ways to choose layouts for agents, of which the first one is taken that fits."""
     if _feed_each_other(products, gpu):
         return [chosen, _step_by_step]
+    if chosen is _by_one_group:
+        return [chosen, partial(convert_function, whole_rows=True, share_columns=True)]
     if chosen is _by_warpgroups and _is_crowded(products[0], gpu):
         return [lambda function: _by_warpgroups(_by_two_groups(function)), chosen]
     side = read_to_registers(products[0], gpu) if chosen is _by_warpgroups else None

@@ -36,7 +36,7 @@ from libtile.lowering.errors import unsupported
 from libtile.lowering.tileas.ahead import is_inside
 from libtile.lowering.tileas.cleanup import drop_unused, is_pure
 from libtile.lowering.tileas.cluster_pipelines import end_agents, make_pipelines
-from libtile.lowering.tileas.consumers import check_accumulator, consumer_registers, instruction, lies_as_left
+from libtile.lowering.tileas.consumers import check_lies, consumer_registers, instruction, lies_as_left
 from libtile.lowering.tileas.feeds import Feed
 from libtile.lowering.tileas.inserter import Inserter
 from libtile.lowering.tileas.specialize_chains import BUDGETS, consumers_and_producer
@@ -55,8 +55,10 @@ class WgmmaStepChain(StepChain):
 
     def _instruction(self, product: DotOp) -> MmaAtomAttr:
         """The instruction of a product, whose accumulator has to lie as that wants it."""
-        check_accumulator(product, self.spec.num_warps)
-        return instruction(product, self.gpu)
+        warps = self.spec.num_warps
+        shares = wgmma.column_groups(shape_of(product.result.type)[0], warps)
+        check_lies(product, wgmma.shared_layout, warps, "in whole rows of warps, or in columns of warpgroups")
+        return instruction(product, self.gpu, shares=shares)
 
     def _lies_in_registers(self, product: DotOp, atom: MmaAtomAttr) -> bool:
         """Whether a left operand is in registers as the instruction reads it."""

@@ -37,9 +37,10 @@ def _dot(e: Emitter, op: AsyncDotOp) -> None:
     warps = b.threads // b.target.warp_size
     if 1 << len(accumulator.layout.basis(WARP)) != warps:
         raise unsupported(op, f"is run by {warps} warps, and its accumulator is not", b.target.name)
-    _, columns = accumulator.shape
+    rows, columns = accumulator.shape
     _, depth = matrix_shape(op.a.type)
-    groups = warps // atoms.GROUP_WARPS
+    shares = atoms.column_groups(rows, warps)
+    groups, columns = warps // atoms.GROUP_WARPS // shares, columns // shares
     # A sum that begins with zeros needs no registers that hold them.
     empty = all(r == ZEROS.get(r.type) for r in accumulator.registers)
     words = [Value(w.type, "undef") if empty else w for w in words_of(e.b, accumulator)]
@@ -60,8 +61,8 @@ def _dot(e: Emitter, op: AsyncDotOp) -> None:
         for v in sums:
             e.bind(v, of_words(b, tiles[v], [next(made) for _ in ahead[v]]))
     in_parts = STEP_PARTS in op.attributes
-    right = _descriptor(e, op.b, "b", atom, in_parts)
-    left = _descriptor(e, op.a, "a", atom, in_parts) if held is None else None
+    right = _descriptor(e, op.b, "b", atom, in_parts, columns, shares)
+    left = _descriptor(e, op.a, "a", atom, in_parts, atoms.ROWS, groups) if held is None else None
     flags = left is not None and left.operand.transposed, right.operand.transposed
     each = atoms.accumulator_registers(atom)
     steps = depth // atom.k
@@ -86,9 +87,12 @@ def _dot(e: Emitter, op: AsyncDotOp) -> None:
     e.bind(op.result, of_words(b, accumulator, words))
 
 
-def _descriptor(e: Emitter, value: SSAValue, side: str, atom: MmaAtom, in_parts: bool) -> wgmma.Descriptor:
-    """The descriptor of an operand; of A, of the rows of this thread's warpgroup. Stages that hold a step `in_parts`
-    follow each other at fixed distances."""
+def _descriptor(
+    e: Emitter, value: SSAValue, side: str, atom: MmaAtom, in_parts: bool, part: int, groups: int
+) -> wgmma.Descriptor:
+    """The descriptor of an operand; where so many warpgroups share its rows or columns, of the first ones of this
+    thread's, a `part` behind those of the group before. Stages that hold a step `in_parts` follow each other at fixed
+    distances."""
     b, buffer = e.b, e.held[value]
     assert isinstance(buffer, Buffer)
     size = STORAGE_BYTES[buffer.element]
@@ -96,10 +100,9 @@ def _descriptor(e: Emitter, value: SSAValue, side: str, atom: MmaAtom, in_parts:
     if isinstance(operand, str):
         raise LoweringError(f"has an operand that products do not read: {operand}")
     moved = None
-    groups = b.threads // b.target.warp_size // atoms.GROUP_WARPS
-    if side == "a" and groups > 1:
-        distance = operand.start(atoms.ROWS, 0)
-        if any(operand.start(atoms.ROWS << i, 0) != distance << i for i in range(groups.bit_length() - 1)):
+    if groups > 1:
+        distance = operand.start(part, 0)
+        if any(operand.start(part << i, 0) != distance << i for i in range(groups.bit_length() - 1)):
             raise LoweringError(
                 "has an operand of which the rows of warpgroups are not equally far apart in shared memory"
             )

@@ -25,11 +25,13 @@ def convert_function(
     in_tensor_memory: Collection[Operation] = (),
     by_rows: bool = False,
     in_pairs: bool = False,
+    share_columns: bool = False,
 ) -> FuncOp:
     """The function with a layout on every tile; LoweringError for what has none to get.
 
     With `whole_rows` every product's result lies in whole rows of warps, as those have it that a warpgroup computes,
-    and with `in_pairs` a thread's rows lie in pairs, as those of left operands that it reads from shared memory.
+    and with `in_pairs` a thread's rows lie in pairs, as those of left operands that it reads from shared memory; with
+    `share_columns` warpgroups share the columns of results that have no rows for all of them.
     The results of the products `in_tensor_memory` lie as warps load them from there: as fragments, or with `by_rows` a
     row in each thread, as left operands that are stored there do."""
     spec = check_convertible(function)
@@ -39,7 +41,9 @@ def convert_function(
         chained = frozenset(op for op in walk(function) if isinstance(op, DotOp))
     shared = [op for op in walk(function) if isinstance(op, DotOp) and (whole_rows or op in in_tensor_memory)]
     bridged = products_fed_right(shared)
-    products = Products(target(spec.target), spec.num_warps, chained, in_tensor_memory, by_rows, bridged, in_pairs)
+    products = Products(
+        target(spec.target), spec.num_warps, chained, in_tensor_memory, by_rows, bridged, in_pairs, share_columns
+    )  # fmt: skip
     assigner = Assigner(function, function.body, products)
     old = function.body.block
     types = [assigner.default_type(a.type) for a in old.args]

@@ -36,7 +36,7 @@ def _shapes(op: Product) -> list[tuple[int, ...]]:
 class Products:
     """Answers for one function: its target, its number of warps, which of its products are chained, which have
     their results in tensor memory, which read from shared memory what the kernel's warps computed of others, and
-    whether rows lie `in_pairs`."""
+    whether rows lie `in_pairs`, and whether warpgroups share columns where there are not rows for all of them."""
 
     def __init__(
         self,
@@ -47,6 +47,7 @@ class Products:
         by_rows: bool = False,
         bridged: Collection[Operation] = (),
         in_pairs: bool = False,
+        share_columns: bool = False,
     ):
 
         self.gpu = gpu
@@ -56,6 +57,7 @@ class Products:
         self.by_rows = by_rows
         self.bridged = bridged
         self.in_pairs = in_pairs
+        self.share_columns = share_columns
         self._known: dict[Operation, DotLayouts] = {}
 
     def operand_layouts(self, op: Product) -> tuple[LinearLayout, ...]:
@@ -131,6 +133,8 @@ class Products:
             return replace(found, c=tcgen05.register_layout(shapes[2], self.warps), atom=atom)
         if self.in_pairs and whole_rows:
             return replace(found, a=wgmma.in_pairs(found.a), c=wgmma.in_pairs(found.c))
+        if self.share_columns and wgmma.column_groups(shapes[2][0], self.warps) > 1:
+            return replace(found, c=wgmma.shared_layout(shapes[2], self.warps))
         return found
 
 
