@@ -135,6 +135,14 @@ def test_warps_are_as_many_as_the_accumulators_need(text, warps):
     assert number_of_warps(text) == warps
 
 
+def test_more_warps_have_no_more_registers_where_blocks_share_a_multiprocessor():
+    """Four warps of each of two blocks have all registers that their threads can name."""
+    text = products([(128, 256, 16)])
+    for blocks, warps in ((1, 8), (2, 4)):
+        hints = f"@k() optimization_hints = <sm_80 = {{occupancy = {blocks}}}>"
+        assert number_of_warps(text.replace("@k()", hints)) == warps
+
+
 def number_of_warps(text: str) -> int:
     inner = to_tileaa(libtile.parse(text).op, target("sm_80"))
     (function,) = (op for op in inner.body.block.ops if op.name == "nv_tileaa.func")

@@ -76,12 +76,20 @@ def number_of_warps(op: CudaTileOp, target: Target, ctas: int = 1) -> int:
     if any(isinstance(inner, PRODUCTS) for inner in walk(op)):
         reads_shared = target.has("wgmma") or target.has("tcgen05")
         big = BIG_ACCUMULATORS if reads_shared else BIG_BESIDE_OPERANDS
+        if not reads_shared and not _have_more_registers(op, target):
+            return DEFAULT_WARPS
         return BIG_WARPS if _accumulator_words(op, target) // ctas >= big else DEFAULT_WARPS
     warps = min(_largest_tile_words(op) // ctas // TILE_WORDS, MAX_WARPS)
     resident = target.warps_per_sm // (entry_hint(op, "occupancy", target) or 1)
     while warps > resident:
         warps //= 2
     return max(warps, DEFAULT_WARPS)
+
+
+def _have_more_registers(op: CudaTileOp, target: Target) -> bool:
+    """Whether eight warps have more registers than four, of those that each of the blocks on a multiprocessor has."""
+    share = target.registers_per_sm // (entry_hint(op, "occupancy", target) or 1)
+    return share > DEFAULT_WARPS * target.warp_size * (target.registers_per_thread + 1)
 
 
 def _largest_tile_words(op: CudaTileOp) -> int:
