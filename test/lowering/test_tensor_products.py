@@ -314,3 +314,46 @@ def test_a_number_of_warps_that_shares_no_tensor_memory_is_refused_where_it_is()
     wrong = text.replace(given, given.replace("4", "5", 1)).encode()
     with pytest.raises(libtile.LibtileError, match=r"^-:\d+:\d+: 'nv_tileas.copy' op has no tile that 5 warps have"):
         libtile.compile(wrong, "sm_100", emit="llvm")
+
+
+def test_tiles_that_are_all_there_before_a_loop_are_not_fed_to_it():
+    """Nothing is left for a producer, which a loop over tiles around it would be parted for."""
+    a, b, c = "?x64xbf16, strides=[64,1]", "64x32xbf16, strides=[32,1]", "?x32xf32, strides=[32,1]"
+    module = libtile.parse(f"""
+cuda_tile.module @m {{
+  entry @k(%a0: tile<ptr<bf16>>, %b0: tile<ptr<bf16>>, %c0: tile<ptr<f32>>, %n: tile<i32>, %turns: tile<i32>) {{
+    %zero = constant <i32: 0> : tile<i32>
+    %one = constant <i32: 1> : tile<i32>
+    %none = constant <f32: 0.0> : tile<64x32xf32>
+    %rows = constant <i32: 64> : tile<i32>
+    %pa = assume div_by<16>, %a0 : tile<ptr<bf16>>
+    %pb = assume div_by<16>, %b0 : tile<ptr<bf16>>
+    %length = muli %n, %rows : tile<i32>
+    %ta = make_tensor_view %pa, shape = [%length, 64], strides = [64, 1] : tile<i32> -> tensor_view<{a}>
+    %tb = make_tensor_view %pb, shape = [64, 32], strides = [32, 1] : tensor_view<{b}>
+    %tc = make_tensor_view %c0, shape = [%length, 32], strides = [32, 1] : tile<i32> -> tensor_view<{c}>
+    %va = make_partition_view %ta : partition_view<tile=(64x64), tensor_view<{a}>>
+    %vb = make_partition_view %tb : partition_view<tile=(64x32), tensor_view<{b}>>
+    %vc = make_partition_view %tc : partition_view<tile=(64x32), tensor_view<{c}>>
+    for %i in (%zero to %n, step %one) : tile<i32> {{
+      %x, %t0 = load_view_tko weak %va[%i, %zero]
+        : partition_view<tile=(64x64), tensor_view<{a}>>, tile<i32> -> tile<64x64xbf16>, token
+      %y, %t1 = load_view_tko weak %vb[%zero, %zero]
+        : partition_view<tile=(64x32), tensor_view<{b}>>, tile<i32> -> tile<64x32xbf16>, token
+      %r = for %j in (%zero to %turns, step %one) : tile<i32> iter_values(%s = %none) -> (tile<64x32xf32>) {{
+        %d = mmaf %x, %y, %s : tile<64x64xbf16>, tile<64x32xbf16>, tile<64x32xf32>
+        continue %d : tile<64x32xf32>
+      }}
+      %w = store_view_tko weak %r, %vc[%i, %zero]
+        : tile<64x32xf32>, partition_view<tile=(64x32), tensor_view<{c}>>, tile<i32> -> token
+      continue
+    }}
+    return
+  }}
+}}
+""")
+    random = np.random.default_rng(2)
+    x, y = (random.integers(-2, 3, shape).astype(ml_dtypes.bfloat16) for shape in ((128, 64), (64, 32)))
+    found = np.zeros((128, 32), np.float32)
+    libtile.run(module, "k", args=[x, y, found, 2, 2], backend="simulator", gpu_name="sm_100", check="full")
+    np.testing.assert_array_equal(found, 2 * (x.astype(np.float32) @ y.astype(np.float32)))

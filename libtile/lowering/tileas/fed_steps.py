@@ -145,7 +145,7 @@ class FedSteps:
     def _hold(self, held: Sequence[TmaOperand | MadeOperand]) -> None:
         """Have stages hold such tiles. Unfit where TMA copies none of them, nor makers all of them asynchronously."""
         self.held, self.operands = list(held), copied_tiles(held)
-        if not self.operands and not all(operand.copied for operand in self.made):
+        if not self.operands and not (self.made and all(operand.copied for operand in self.made)):
             raise Unfit("TMA copies nothing to its loop")
 
     @property
