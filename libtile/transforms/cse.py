@@ -5,7 +5,7 @@ Ops count as equal with the same name, operands, attributes and result types. On
 regions are merged, and `assume`, whose result is its operand; of memory accesses only weak loads of one block with one
 token, between which nothing may write what they read: by the ops' effects, by alias scopes, and in cuda_tile by
 `analysis.aliasing`. A region sees what is available around it, unless it is isolated, and nothing of it is available
-outside.
+outside. What a loop carries twice, and a branch gives twice, is one value as well (`carried_twice`).
 """
 
 from __future__ import annotations
@@ -27,11 +27,12 @@ from libtile.support.records import dataclass
 from libtile.support.scopes import ScopedTable
 from libtile.transforms import reporting
 from libtile.transforms.canonical_values import replace_op
+from libtile.transforms.carried_twice import merge_carried
 from libtile.transforms.effects import is_mergeable
 from libtile.transforms.greedy import functions_in, inner_functions_in
 
 _Attributes = frozenset[tuple[str, Attribute]]
-_Key = tuple[str, tuple[SSAValue, ...], tuple[Attribute, ...], _Attributes, _Attributes]
+Key = tuple[str, tuple[SSAValue, ...], tuple[Attribute, ...], _Attributes, _Attributes]
 _REMARK = "CommonSubexpression"
 _ELSEWHERE = "the one before it stands in a branch or a loop, and what it gives is not known here"
 
@@ -50,11 +51,19 @@ def eliminate_common_subexpressions(root: Operation) -> bool:
     """Merge equal ops in every function in `root` (or in `root` itself); returns whether any were."""
     changed = False
     for function in (*functions_in(root), *inner_functions_in(root)):
-        merger = _Merger(Disjointness(function))
-        for region in function.regions:
-            for block in region.blocks:
-                with merger.available.scope():
-                    changed |= merger.run(block)
+        changed |= _merge_ops(function)
+        while merge_carried(function):
+            changed = True
+            _merge_ops(function)
+    return changed
+
+
+def _merge_ops(function: Operation) -> bool:
+    merger, changed = _Merger(Disjointness(function)), False
+    for region in function.regions:
+        for block in region.blocks:
+            with merger.available.scope():
+                changed |= merger.run(block)
     return changed
 
 
@@ -63,15 +72,15 @@ class _Merger:
 
     def __init__(self, memory: Disjointness) -> None:
         self.memory = memory
-        self.available = ScopedTable[_Key, Operation]()
-        self.passed: dict[_Key, Operation] = {}
+        self.available = ScopedTable[Key, Operation]()
+        self.passed: dict[Key, Operation] = {}
         """Every op that stays, the last one of each sort. Only remarks are made of it: it is filled for nobody else."""
         self.watched = remarks.are_collected()
 
     def run(self, block: Block) -> bool:
         """Merge what is equal in a block and below it; whether anything was."""
         changed = False
-        loads: dict[_Key, tuple[Operation, int]] = {}
+        loads: dict[Key, tuple[Operation, int]] = {}
         others: list[Operation] = []
         """What may write. A load is kept with the number of those that it does not mind."""
         for op in list(block.ops):
@@ -83,7 +92,7 @@ class _Merger:
             if not is_load and not is_mergeable(op):
                 others.append(op)
                 continue
-            key = _key(op)
+            key = key_of(op)
             same, seen = loads.get(key, (None, 0)) if is_load else (self.available.get(key), 0)
             if is_load:
                 if same is not None and (reason := self._reason_against(same, others[seen:])) is not None:
@@ -118,7 +127,7 @@ class _Merger:
         written = next((other for other in others if self.memory.may_write_what_is_read(other, load)), None)
         return None if written is None else f"'{written.name}' may write in between what both read"
 
-    def _note(self, key: _Key, op: Operation) -> None:
+    def _note(self, key: Key, op: Operation) -> None:
         """An op stays: say so where another one, which may have run before it, computed the same."""
         before = self.passed.get(key)
         self.passed[key] = op
@@ -137,6 +146,7 @@ def _may_precede(before: Operation, op: Operation) -> bool:
     return False
 
 
-def _key(op: Operation) -> _Key:
+def key_of(op: Operation) -> Key:
+    """What two ops have in common that compute the same."""
     types = tuple(result.type for result in op.results)
     return op.name, tuple(op.operands), types, frozenset(op.properties.items()), frozenset(op.attributes.items())

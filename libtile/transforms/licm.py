@@ -5,7 +5,7 @@ An op moves when it has no effects and either is defined for all operands, so th
 no iteration, or is one that the first iteration runs for certain: the loop has one, and no op before it can end the
 iteration or stop the program. A weak load that the first iteration runs for certain moves as well, where its token is
 the same in all iterations and nothing in the loop may write what it reads: by the ops' effects, by alias scopes, and in
-cuda_tile by `analysis.aliasing`.
+cuda_tile by `analysis.aliasing`. What was moved out of another loop to the same place before is not computed again.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Mapping
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation, Region
+from xdsl.ir import Block, Operation, Region
 from xdsl.passes import ModulePass
 from xdsl.traits import IsTerminator
 
@@ -25,7 +25,9 @@ from libtile.ir.places import walk
 from libtile.support import statistics
 from libtile.support.records import dataclass, field
 from libtile.transforms import reporting
-from libtile.transforms.effects import has_no_effects, is_speculatable, returns_for_certain
+from libtile.transforms.canonical_values import replace_op
+from libtile.transforms.cse import Key, key_of
+from libtile.transforms.effects import has_no_effects, is_mergeable, is_speculatable, returns_for_certain
 from libtile.transforms.greedy import functions_in, inner_functions_in
 
 
@@ -57,6 +59,8 @@ class _Function:
     memory: Disjointness
     reached: set[Operation] = field(default_factory=set)
     """Loops that the first iteration of the loop around them runs for certain."""
+    moved: dict[tuple[Block, Key], Operation] = field(default_factory=dict)
+    """The ops without effects that were moved, by where they are now."""
 
     def hoist(self) -> bool:
         changed = False
@@ -74,8 +78,12 @@ class _Function:
                 reporting.done(op, "LoopInvariant", "Computation moved out of its loop")
                 block = target.parent_block()
                 assert block is not None
-                op.detach()
-                block.insert_op_before(op, target)
+                before = self.moved.setdefault((block, key_of(op)), op) if is_mergeable(op) else op
+                if before is op:
+                    op.detach()
+                    block.insert_op_before(op, target)
+                else:
+                    replace_op(op, before.results)
                 statistics.count("ops moved")
                 changed = True
                 continue

@@ -219,11 +219,12 @@ class _Joined:
         """Tell what goes on from one loop to the other from numbers that can be computed from an iteration's."""
         initial = self.second.operand_group("initValues")
         given: list[SSAValue] = list(self.first.results)
-        self.carried = [(given.index(v), n) for n, v in enumerate(initial) if v in given]
+        used = [_used(loop) for loop in (self.first, self.second)]
+        self.carried = [(given.index(initial[n]), n) for n in used[1] if initial[n] in given]
         sources = [m for m, _ in self.carried]
         alone = [
-            [n for n in range(len(block.args) - 1) if n not in known]
-            for block, known in zip(self.blocks, (sources, [n for _, n in self.carried]))
+            [n for n in numbers if n not in known]
+            for numbers, known in zip(used, (sources, [n for _, n in self.carried]))
         ]
         found = [{n: _counted(loop, n) for n in numbers} for loop, numbers in zip((self.first, self.second), alone)]
         if len(set(sources)) < len(sources) or any(c is None for counted in found for c in counted.values()):
@@ -345,6 +346,16 @@ class _Joined:
 
 def _argument(number: int) -> Maker:
     return lambda at: at.block.args[number]
+
+
+def _used(loop: CudaTileOp) -> list[int]:
+    """The numbers of what a loop carries that anything but its own end uses."""
+    arguments, ends = body(loop).args[1:], body(loop).last_op
+    return [
+        n
+        for n, (argument, result) in enumerate(zip(arguments, loop.results))
+        if result.first_use is not None or any((use.operation, use.index) != (ends, n) for use in argument.uses)
+    ]
 
 
 def _counted(loop: CudaTileOp, number: int) -> _Counted | None:

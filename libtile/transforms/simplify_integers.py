@@ -5,7 +5,8 @@ What is known of integers (`analysis`: constants, `assume`, induction variables,
 them) decides comparisons, minima and maxima, remainders and quotients of what is smaller than the divisor, and masks
 that take nothing away. Where ranges do not meet, differences do: of a number and one more, of the counter of a loop and
 the loop's bounds. Conditions made of such comparisons follow, and with them the select chains that a frontend
-writes for Python's `//` and `%`: behind this pass `canonicalize` has a constant condition to work with.
+writes for Python's `//` and `%`: behind this pass `canonicalize` has a constant condition to work with. A select of the
+two numbers that its condition compares is their minimum or maximum.
 
 Every rule gives a value that the op itself would have given, in all runs without undefined behaviour.
 """
@@ -65,6 +66,10 @@ def simplify_integers(root: Operation) -> bool:
         for op in list(walk(function)):
             if isinstance(op, CudaTileOp) and len(op.results) == 1 and op.parent is not None:
                 changed |= _simplify(op, known)
+        # Those that others choose between last: what they are to these is for `canonicalize` to see, in a select.
+        for op in reversed([op for op in walk(function) if is_op(op, "select")]):
+            assert isinstance(op, CudaTileOp)
+            changed |= not any(is_op(use.operation, "select") for use in op.results[0].uses) and _chosen(op, known)
     return changed
 
 
@@ -275,6 +280,26 @@ def _is_extreme(op: CudaTileOp, index: int, forms: Forms) -> bool:
         return forms.is_positive_everywhere(b.plus(a, -1).plus(one_like(a)))
     except NotAffineError:
         return False
+
+
+def _chosen(op: CudaTileOp, known: Known) -> bool:
+    """The smaller or larger one of two numbers, as a comparison chooses it (`std::min`, a conditional expression)."""
+    condition, *arms = op.operands
+    compare = defining(condition, "cmpi")
+    if compare is None or {*arms} != {*compare.operands} or _is_condition(arms[0]):
+        return False
+    predicate = str(compare.attribute_value("comparison_predicate"))
+    if predicate in ("equal", "not_equal"):
+        return False
+    smaller = predicate.startswith("less") == (arms[0] is compare.operand("lhs"))
+    given = {"lhs": compare.operand("lhs"), "rhs": compare.operand("rhs")}
+    signedness = {"signedness": str(compare.attribute_value("signedness"))}
+    made = create_before(op, "mini" if smaller else "maxi", given, [op.results[0].type], signedness)
+    owner = made.owner
+    _use(op, made, "minima and maxima that were selects")
+    if isinstance(owner, CudaTileOp):
+        _extreme(owner, known)
+    return True
 
 
 def _identity(op: CudaTileOp, known: Known) -> bool:

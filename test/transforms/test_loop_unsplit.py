@@ -246,3 +246,61 @@ def test_loops_without_products_stay():
     )
     given = module(first=text.format(extra="", scores="%s"), second=text.format(extra=EXTRA, scores="%masked"))
     assert loops(joined(given)) == 2
+
+
+C_PLUS_PLUS = """
+cuda_tile.module @m {
+  entry @kernel(%p: tile<ptr<f32>>, %q: tile<ptr<f32>>, %turn: tile<i32>) {
+    %zero = constant <i32: 0> : tile<i32>
+    %one = constant <i32: 1> : tile<i32>
+    %last = constant <i32: 4> : tile<i32>
+    %two = constant <f32: 2.0> : tile<8x8xf32>
+    %none = constant <f32: 0.0> : tile<8x8xf32>
+    %t = make_token : token
+    %less = cmpi less_than %turn, %last, signed : tile<i32> -> tile<i1>
+    %end = select %less, %turn, %last : tile<i1>, tile<i32>
+    %more = cmpi greater_than %turn, %zero, signed : tile<i32> -> tile<i1>
+    %begin = select %more, %turn, %zero : tile<i1>, tile<i32>
+    %a:3 = for %i in (%zero to %end, step %one) : tile<i32> iter_values(%acc = %none, %x = %t, %y = %t)
+        -> (tile<8x8xf32>, token, token) {
+      BODY
+      continue %sum, %j, %j : tile<8x8xf32>, token, token
+    }
+    %k = join_tokens %a#1, %a#2 : token
+    %z:3 = for %i in (%begin to %last, step %one) : tile<i32> iter_values(%acc = %a#0, %x = %k, %y = %k)
+        -> (tile<8x8xf32>, token, token) {
+      BODY
+      %twice = mulf %sum, %two : tile<8x8xf32>
+      continue %twice, %j, %j : tile<8x8xf32>, token, token
+    }
+    %v = make_tensor_view %q, shape = [8, 8], strides = [8, 1] : tensor_view<8x8xf32, strides=[8,1]>
+    %w = make_partition_view %v : partition_view<tile=(8x8), tensor_view<8x8xf32, strides=[8,1]>>
+    %after = join_tokens %z#1, %z#2 : token
+    store_view_tko weak %z#0, %w[%zero, %zero]
+        : tile<8x8xf32>, partition_view<tile=(8x8), tensor_view<8x8xf32, strides=[8,1]>>, tile<i32> -> token
+    return
+  }
+}
+""".replace(
+    "BODY",
+    """%g = join_tokens %y, %x : token
+      %v = make_tensor_view %p, shape = [32, 8], strides = [8, 1] : tensor_view<32x8xf32, strides=[8,1]>
+      %w = make_partition_view %v : partition_view<tile=(8x8), tensor_view<32x8xf32, strides=[8,1]>>
+      %l, %d = load_view_tko weak %w[%i, %zero]
+          : partition_view<tile=(8x8), tensor_view<32x8xf32, strides=[8,1]>>, tile<i32> -> tile<8x8xf32>, token
+      %j = join_tokens %g, %d : token
+      %sum = mmaf %l, %two, %acc : tile<8x8xf32>, tile<8x8xf32>, tile<8x8xf32>""",
+)
+
+
+def test_loops_as_cpp_writes_them_are_one():
+    """Bounds by conditional expressions, views made in the loops, and every token carried twice."""
+    before = libtile.parse(C_PLUS_PLUS)
+    steps = "cse,simplify-integers,eliminate-redundant-tokens,licm,loop-unsplit"
+    after = joined(libtile.parse(C_PLUS_PLUS), steps)
+    assert (loops(before), loops(after)) == (2, 1)
+    for turn in (-3, 0, 2, 4, 9):
+        given, (one, other) = np.arange(256, dtype=np.float32) % 7, np.zeros((2, 64), np.float32)
+        libtile.run(before, grid=1, args=[given, one, turn])
+        libtile.run(after, grid=1, args=[given, other, turn])
+        assert one.tobytes() == other.tobytes() and one.any()

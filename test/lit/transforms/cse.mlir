@@ -96,4 +96,45 @@ cuda_tile.module @m {
     store_ptr_tko weak %q, %e : tile<ptr<i32>>, tile<i32> -> token
     return
   }
+
+  // Two carried values with one start and one next value are one, in a loop inside too, and so are results that get the
+  // same from every exit.
+  // CHECK-LABEL: testing$func @carried_twice
+  // CHECK:       %[[A:.*]]:2 = for {{.*}} iter_values(%[[X:.*]] = %{{.*}}, %{{.*}} = %{{.*}})
+  // CHECK:         %[[B:.*]]:2 = for {{.*}} iter_values(%[[Y:.*]] = %[[X]], %{{.*}} = %[[X]])
+  // CHECK:           %[[SUM:.*]] = addi %[[Y]], %[[Y]]
+  // CHECK-NOT:       addi
+  // CHECK:           continue %[[SUM]], %{{.*}}
+  // CHECK:         continue %[[B]]#0, %{{.*}}
+  // CHECK:       %[[C:.*]]:3 = if
+  // CHECK:       return %[[A]]#0, %[[A]]#0, %[[C]]#0, %[[C]]#0, %[[C]]#2
+  testing$func @carried_twice(%n: tile<i32>, %one: tile<i32>, %c: tile<i1>) -> (tile<i32>, tile<i32>, tile<i32>, tile<i32>, tile<i32>) {
+    %a:2 = for %i in (%one to %n, step %one) : tile<i32> iter_values(%x = %n, %y = %n) -> (tile<i32>, tile<i32>) {
+      %b:2 = for %j in (%one to %n, step %one) : tile<i32> iter_values(%z = %x, %w = %y) -> (tile<i32>, tile<i32>) {
+        %s = addi %z, %w : tile<i32>
+        %t = addi %w, %z : tile<i32>
+        %u = addi %z, %z : tile<i32>
+        continue %s, %s : tile<i32>, tile<i32>
+      }
+      continue %b#0, %b#0 : tile<i32>, tile<i32>
+    }
+    %d:3 = if %c -> (tile<i32>, tile<i32>, tile<i32>) {
+      yield %n, %n, %n : tile<i32>, tile<i32>, tile<i32>
+    } else {
+      yield %one, %one, %n : tile<i32>, tile<i32>, tile<i32>
+    }
+    return %a#0, %a#1, %d#0, %d#1, %d#2 : tile<i32>, tile<i32>, tile<i32>, tile<i32>, tile<i32>
+  }
+
+  // One start, but other next values; and the same next values behind other starts.
+  // CHECK-LABEL: testing$func @carried_apart
+  // CHECK:       return %[[A:.*]]#0, %[[A]]#1, %[[A]]#2
+  testing$func @carried_apart(%n: tile<i32>, %one: tile<i32>) -> (tile<i32>, tile<i32>, tile<i32>) {
+    %a:3 = for %i in (%one to %n, step %one) : tile<i32> iter_values(%x = %n, %y = %n, %z = %one) -> (tile<i32>, tile<i32>, tile<i32>) {
+      %s = addi %x, %y : tile<i32>
+      %t = subi %s, %z : tile<i32>
+      continue %s, %t, %t : tile<i32>, tile<i32>, tile<i32>
+    }
+    return %a#0, %a#1, %a#2 : tile<i32>, tile<i32>, tile<i32>
+  }
 }
