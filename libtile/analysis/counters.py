@@ -56,7 +56,8 @@ class Conditions:
             if block is None or around is None:
                 break
             numbers, conditions = self._of(block)
-            found += reversed(conditions[: numbers[inner]])
+            before = numbers[inner]
+            found += reversed(conditions[max(before - MAX_CONDITIONS, 0) : before])
             if isinstance(around, OPS["if"]):
                 found.append((around.operand("condition"), inner.parent_region() is around.regions[0]))
             inner = around
