@@ -78,3 +78,32 @@ def test_the_tool_ends_with_its_status_and_leaves_no_file(tmp_path):
     lines = done.stderr.splitlines()
     assert lines[1].startswith(SAID) and lines[2] == "error: failed to compile Tile IR program"
     assert not list(tmp_path.iterdir())
+
+
+FAULTS = """
+import ctypes, threading
+from libtile.backend import fatal
+def work():
+    with fatal.explained(lambda: "error: this is too much for LLVM"):
+        {fault}
+fatal.end_with(5, "error: failed to compile")
+threading.stack_size(1 << 20)
+thread = threading.Thread(target=work)
+thread.start()
+thread.join()
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the signal's stack is Linux's")
+@pytest.mark.parametrize(
+    "fault",
+    [
+        "ctypes.string_at(0)",
+        # A function of the C library that calls itself for each parenthesis.
+        'ctypes.CDLL(None).regcomp(ctypes.create_string_buffer(256), b"(" * 200000 + b"a" + b")" * 200000, 1)',
+    ],
+    ids=["no memory", "no stack"],
+)
+def test_a_fault_in_foreign_code_ends_the_process_with_its_status_and_two_lines(fault: str) -> None:
+    done = python(FAULTS.format(fault=fault))
+    assert (done.returncode, done.stderr) == (5, "error: this is too much for LLVM\nerror: failed to compile\n")
