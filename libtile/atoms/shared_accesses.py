@@ -268,6 +268,7 @@ def _transposed_access(o: Offsets, element_bytes: int) -> Access | None:
     return None if best is not None and best.conflicts and element_bytes == 1 else best
 
 
+@lru_cache(maxsize=1024)  # many layouts are tried, by one pass after the other
 def accesses(
     layout: LinearLayout,
     shared: LinearLayout,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from xdsl.irdl import IRDLOperation, OpDef, irdl_op_definition
 
-from libtile.ir.plain_class import PlainClass
+from libtile.ir.remembered_traits import RemembersTraits
 from libtile.support.threads import SHARED
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ _FORMATS: dict[str, FormatProgram] = {}
 """By the name of the op."""
 
 
-class DeferredOp(IRDLOperation, metaclass=PlainClass):
+class DeferredOp(RemembersTraits, IRDLOperation):
     """Base of ops that are defined on demand. Properties named after operands and the like are there from then on."""
 
     FORMAT: ClassVar[str | None] = None
@@ -41,6 +41,10 @@ class DeferredOp(IRDLOperation, metaclass=PlainClass):
     def get_irdl_definition(cls) -> OpDef:
         define(cls)  # which puts the class's own method before this one
         return cls.get_irdl_definition()
+
+    @classmethod
+    def complete(cls) -> None:
+        define(cls)
 
     @classmethod
     def defined(cls) -> None:

@@ -19,12 +19,19 @@ class _Form(type):
 
     other: type | tuple[()] = ()
     """xDSL's class of this name."""
+    of_it: dict[type, bool]
+    """Whether objects of a class are of this one, once that has been asked: of xDSL's ops Python finds it out by a
+    search through abstract base classes."""
 
     def __init__(cls, *_: Any) -> None:
-        cls.other = ()  # and not what a base has
+        cls.other, cls.of_it = (), {}  # and not what a base has
 
     def __instancecheck__(cls, instance: Any) -> bool:
-        return type.__instancecheck__(cls, instance) or isinstance(instance, cls.other)
+        kind = type(instance)
+        found = cls.of_it.get(kind)
+        if found is None:
+            found = cls.of_it[kind] = type.__subclasscheck__(cls, kind) or issubclass(kind, cls.other)
+        return found
 
 
 def stand_for(*classes: type) -> None:
@@ -33,6 +40,7 @@ def stand_for(*classes: type) -> None:
         ours = globals()[cls.__name__]
         assert isinstance(ours, _Form)
         ours.other = cls
+        ours.of_it.clear()
 
 
 # -- attributes -------------------------------------------------------------------------------------------------------

@@ -17,13 +17,13 @@ from xdsl.dialects.builtin import DenseArrayBase
 from xdsl.ir import Operation, SSAValue
 from xdsl.irdl import AttrSizedOperandSegments, IRDLOperation, VariadicDef
 
-from libtile.ir.plain_class import PlainClass
+from libtile.ir.remembered_traits import RemembersTraits
 
 Groups = tuple[tuple[str, bool], ...]
 """The groups of operands that a class declares, in order: the name, and whether it always has one operand."""
 
 
-class DeclaresOperands(Operation, metaclass=PlainClass):
+class DeclaresOperands(RemembersTraits):
     """Base of ops whose groups of operands are declared elsewhere than with IRDL."""
 
     @classmethod

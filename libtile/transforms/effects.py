@@ -8,14 +8,16 @@ op pages (division by zero, an overflow that the op's flag rules out, an index o
 
 from __future__ import annotations
 
+from collections.abc import Set
+
 from xdsl.ir import Operation, SSAValue
 from xdsl.traits import (
+    EffectInstance,
     IsTerminator,
     MemoryEffectKind,
     RecursiveMemoryEffect,
     SymbolOpInterface,
     get_effects,
-    is_side_effect_free,
 )
 
 from libtile.dialects.effect_traits import AlwaysReturns
@@ -28,11 +30,7 @@ def is_dead_when_unused(op: Operation) -> bool:
 
     So MLIR's `wouldOpBeTriviallyDead` has it, but that all that the op and those in it allocate counts as its own.
     """
-    if op.has_trait(IsTerminator, value_if_unregistered=False):
-        return False
-    if op.has_trait(SymbolOpInterface, value_if_unregistered=False):
-        return False
-    effects = get_effects(op)
+    effects = _effects_unless_kept(op)
     return effects is not None and all(
         effect.kind == MemoryEffectKind.READ
         or (
@@ -46,7 +44,17 @@ def is_dead_when_unused(op: Operation) -> bool:
 
 def has_no_effects(op: Operation) -> bool:
     """Whether the op does nothing but compute its results from its operands."""
-    return is_dead_when_unused(op) and is_side_effect_free(op)
+    effects = _effects_unless_kept(op)
+    return effects is not None and not effects
+
+
+def _effects_unless_kept(op: Operation) -> Set[EffectInstance] | None:
+    """The effects of an op; None where they are not known, and of one that is kept for what it is."""
+    if op.has_trait(IsTerminator, value_if_unregistered=False):
+        return None
+    if op.has_trait(SymbolOpInterface, value_if_unregistered=False):
+        return None
+    return get_effects(op)
 
 
 def is_unused(op: Operation) -> bool:

@@ -23,7 +23,7 @@ such a module, with which other places would be as good.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
@@ -105,12 +105,14 @@ def end_barrier_objects(function: FuncOp) -> None:
             op.parent.insert_op_before(InvalidateMBarrierOp.make(op.results[0], location=op.location), last)
 
 
-def exchange_rooms(function: FuncOp, gpu: Target) -> dict[Operation, int]:
-    """How many bytes of shared memory exchanges of each op may take, beside what lives just then, and which this
-    places."""
+def exchange_rooms(function: FuncOp, gpu: Target, asks: Callable[[Operation], bool]) -> dict[Operation, int]:
+    """How many bytes of shared memory exchanges of each op that `asks` may take, beside what lives just then, and which
+    this places."""
     storages = PlacedStorages(function, gpu)
     rooms = {}
     for op, floor in storages.floors():
+        if not asks(op):
+            continue
         free = storages.free(storages.lives.of_exchange(op)) if storages.placed else ()
         rooms[op] = max(storages.limit - floor, 0, *(room.size for room in free))
     return rooms
@@ -201,9 +203,12 @@ def storages_bytes(function: FuncOp) -> int:
 def _placed(lives: Lives) -> tuple[list[Storage], int]:
     """The storages of a function with their places, and the bytes that all take."""
     # What must be aligned leaves gaps behind smaller things: it comes first where that takes less.
-    by_time, by_alignment = lives.storages(), sorted(lives.storages(), key=lambda s: -s.alignment)
-    totals = [_place(storages) for storages in (by_time, by_alignment)]
-    return (by_alignment if totals[1] <= totals[0] else by_time), min(totals)
+    by_time = lives.storages()
+    by_alignment = sorted(by_time, key=lambda s: -s.alignment)
+    total = _place(by_time)
+    if (other := _place(by_alignment)) <= total:
+        return by_alignment, other
+    return by_time, _place(by_time)
 
 
 def _place(storages: Sequence[Storage]) -> int:

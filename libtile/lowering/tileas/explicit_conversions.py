@@ -10,6 +10,7 @@ by fused multiply-adds whose operands find no room becomes one of slices along K
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from math import prod
 
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, TensorType, i64
@@ -116,9 +117,20 @@ class Around:
         self.replace(self.insert(made).results[0])
 
 
+@cache
+def _rule(cls: type[Operation]) -> Callable[[Around], None] | None:
+    """The rule of ops of a class, if there is one."""
+    return next((rule for classes, rule in _RULES if issubclass(cls, classes)), None)
+
+
+def has_conversions(op: Operation) -> bool:
+    """Whether an op is a conversion, or of a class that may have some around it."""
+    return is_subclass(type(op), (tiles.ConvertLayoutOp,)) or _rule(type(op)) is not None
+
+
 def make_explicit(op: Operation, kernel: Kernel, room: int) -> list[tiles.ConvertLayoutOp]:
     """Make the conversions around an op, and say how its elements go otherwise; the conversions."""
-    rule = next((rule for classes, rule in _RULES if is_subclass(type(op), classes)), None)
+    rule = _rule(type(op))
     if rule is None or not _are_laid_out(op):
         return []
     around = Around(op, kernel, room)

@@ -4,8 +4,10 @@ of a thread's registers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from heapq import heapify, heappop, heappush
+from itertools import islice
 
 from xdsl.ir import Block, Operation, SSAValue
 
@@ -59,15 +61,10 @@ def best_way(
     """The cheapest way of those that leave a thread with so many registers, or that which takes fewest, for a matrix
     that a loop's body computes and that may lie in shared memory as one of these types. None where there is none."""
     limit, leading = registers - OTHER_REGISTERS, _leading_to_loads(value)
-    costs: list[tuple[int, int, BufferType, LinearLayout]] = []
     joins = any(isinstance(tile.owner, CatOp) for tile in leading)
-    for made in types:
-        for layout in _layouts(made.shape, VECTOR_BYTES, joins):
-            cost = _cost(gpu, value, layout, made, buffers, leading)
-            if cost is not None:
-                costs.append((cost, len(costs), made, layout))
+    tried = ((made, layout) for made in types for layout in _layouts(made.shape, VECTOR_BYTES, joins))
     found: tuple[int, Way] | None = None
-    for _, _, made, layout in sorted(costs, key=lambda each: each[:2])[:TRIED]:
+    for made, layout in islice(_cheapest(gpu, value, tried, buffers, leading), TRIED):
         part, taken = _part(value, layout, buffers, body, limit, leading)
         if found is None or taken < found[0]:
             found = taken, (made, layout, part)
@@ -85,13 +82,11 @@ def copied_way(gpu: Target, value: SSAValue, types: Sequence[BufferType], *, cut
         return None
     if not_handed_on(load) is not None or not_copied(load, rows=True) is not None:
         return None
-    leading, best = _leading_to_loads(value), None
-    for made in types:
-        for layout in _layouts(made.shape, VECTOR_BYTES):
-            cost = _cost(gpu, value, layout, made, {}, leading)
-            if cost is not None and (best is None or cost < best[0]) and _is_copied(load, layout, made, cut):
-                best = cost, (made, layout, made.shape)
-    return None if best is None else best[1]
+    tried = ((made, layout) for made in types for layout in _layouts(made.shape, VECTOR_BYTES))
+    for made, layout in _cheapest(gpu, value, tried, {}, _leading_to_loads(value)):
+        if _is_copied(load, layout, made, cut):
+            return made, layout, made.shape
+    return None
 
 
 def _is_copied(load: Load, layout: LinearLayout, made: BufferType, cut: bool) -> bool:
@@ -239,16 +234,34 @@ def _layout(
     return LinearLayout.of(bases, dict(zip(dim_names(2), shape)))
 
 
-def _cost(
-    gpu: Target, value: SSAValue, layout: LinearLayout, made: BufferType, buffers: Buffers, leading: Leading
-) -> int | None:
-    """What it costs to read tiles as TMA has put them and to write the operand: accesses, passes over banks, and
-    registers. None where a tile has no layout that leads to it."""
+def _cheapest(
+    gpu: Target, value: SSAValue, tried: Iterable[tuple[BufferType, LinearLayout]], buffers: Buffers, leading: Leading
+) -> Iterator[tuple[BufferType, LinearLayout]]:
+    """Places of an operand and layouts in which it is written, the cheapest first, and of equal ones the first: in
+    accesses, passes over banks, and registers. Without those where a tile has no layout that leads to the operand's.
+
+    What tiles cost to read takes a way through all ops that the operand comes from, so it is asked only where what it
+    costs to write the operand, which is less than all, has its turn.
+    """
+    ways = list(tried)
+    waiting = [(_access_cost(gpu, layout, made, storing=True), n, False) for n, (made, layout) in enumerate(ways)]
+    heapify(waiting)
+    while waiting:
+        cost, n, is_all = heappop(waiting)
+        made, layout = ways[n]
+        if is_all:
+            yield made, layout
+        elif (reading := _reading_cost(gpu, value, layout, buffers, leading)) is not None:
+            heappush(waiting, (cost + reading, n, True))
+
+
+def _reading_cost(gpu: Target, value: SSAValue, layout: LinearLayout, buffers: Buffers, leading: Leading) -> int | None:
+    """What it costs to read tiles as TMA has put them. None where a tile has no layout that leads to the operand's."""
     try:
         loads = _loads(value, layout, whole(value), leading)
     except Unfit:
         return None
-    total = _access_cost(gpu, layout, made, storing=True)
+    total = 0
     for load, held, _ in loads:
         buffer = buffers.get(load)
         total += _load_cost(load, held) if buffer is None else _access_cost(gpu, held, buffer, storing=False)

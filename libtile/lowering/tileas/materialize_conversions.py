@@ -26,7 +26,7 @@ from libtile.layouts.convert import Conversion, Plan
 from libtile.lowering.errors import unsupported
 from libtile.lowering.tileas.allocate import exchange_rooms
 from libtile.lowering.tileas.exchange_sizes import Kernel, element_bytes
-from libtile.lowering.tileas.explicit_conversions import make_explicit
+from libtile.lowering.tileas.explicit_conversions import has_conversions, make_explicit
 from libtile.lowering.tileas.shared_atoms import between, conversion_by
 from libtile.lowering.to_tileas.types import layout_of, with_layout
 from libtile.support import statistics
@@ -51,7 +51,7 @@ def materialize_conversions(function: FuncOp, gpu: Target) -> None:
     spec = function.kernel_spec
     assert spec is not None
     kernel = Kernel(gpu, spec.num_warps)
-    for op, room in exchange_rooms(function, gpu).items():
+    for op, room in exchange_rooms(function, gpu, has_conversions).items():
         where = kernel.of(op)
         if isinstance(op, ConvertLayoutOp):
             _choose(op, where, room)

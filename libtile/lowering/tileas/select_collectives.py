@@ -76,7 +76,7 @@ def select_collectives(function: FuncOp, gpu: Target) -> None:
     found = [op for op in walk(function) if isinstance(op, ReduceOp | ScanOp)]
     if not found:
         return
-    kernel, rooms = Kernel(gpu, spec.num_warps), exchange_rooms(function, gpu)
+    kernel, rooms = Kernel(gpu, spec.num_warps), exchange_rooms(function, gpu, set(found).__contains__)
     for op in found:
         if op.steps is None:
             _choose(op, kernel.of(op), rooms[op])

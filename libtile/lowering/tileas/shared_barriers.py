@@ -346,7 +346,7 @@ class _Analysis:
         given = op.attributes.get(EXCHANGES)
         if isinstance(given, ExchangesAttr):
             return self._exchanges(op, given, now)
-        if any(_touches(inner) for inner in walk(op) if inner is not op):
+        if op.regions and any(_touches(inner) for inner in walk(op) if inner is not op):
             raise unsupported(op, "uses shared memory in a region of which it is not known when it runs")
         return now
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any
 
 from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, TensorType, i1, i32, i64
@@ -63,6 +64,7 @@ RULES = RulesByMnemonic()
 rule = RULES.named
 
 
+@lru_cache(maxsize=1024)  # which takes less than to make a type and to verify it
 def convert_type(type_: Attribute) -> Attribute:
     """The nv_tileaa type of a cuda_tile type; LoweringError for a type that has none."""
     match type_:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, SSAValue
 
@@ -39,6 +41,7 @@ def layout_of(value: SSAValue) -> LinearLayout:
     return type_.encoding.layout
 
 
+@lru_cache(maxsize=1024)  # which takes less than to make a type and to verify it
 def with_layout(type_: Attribute, layout: LinearLayout | None) -> Attribute:
     """A tensor type with a layout; any other type as it is."""
     if not isinstance(type_, TensorType) or layout is None:
