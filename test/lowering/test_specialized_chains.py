@@ -301,3 +301,26 @@ def test_accumulators_of_160_registers_beside_operands_have_eight_warps(gpu_name
     assert read_cubin(made.cubin).kernels["attention"].frame == 0
     products = min((x for x in loops_of(made.cubin) if any("HMMA" in line for line in x)), key=len)
     assert len(products) <= most
+
+
+def summed_apart(shape, blocks) -> str:
+    """Attention whose loop adds its second product to the sums itself, for so many blocks of a multiprocessor."""
+    m, _, d = shape
+    wide, text = f"tile<{m}x{d}xf32>", attention(*shape)
+    text = text.replace(") {\n    %q1", f") optimization_hints=<default = {{occupancy = {blocks}}}> {{\n    %q1")
+    text = text.replace("%o2 = mmaf %ph, %v, %o1", "%o9 = mmaf %ph, %v, %o_first")
+    return text.replace("      continue %o2", f"      %o2 = addf %o1, %o9 : {wide}\n      continue %o2")
+
+
+@pytest.mark.parametrize(
+    ("shape", "blocks", "registers", "stages"),
+    [((64, 64, 64), 3, (136, 24), 2), pytest.param((64, 128, 128), 2, (232, 24), 1, marks=pytest.mark.slow)],
+)
+def test_one_warpgroup_has_what_its_producer_gives_away(shape, blocks, registers, stages):
+    """Where several blocks share a multiprocessor; a stage of each operand is enough then, if no more fit."""
+    text = summed_apart(shape, blocks)
+    made = compiled(text, emit="ptx")
+    assert tuple(int(n) for n in re.findall(r"setmaxnreg.*?(\d+);", made.ptx)) == registers
+    found = re.findall(r"create_pipeline .*?pipeline<(\d+)", made.tileas)
+    assert [int(n) for n in found] == [1, stages, stages]  # that of the queries comes first
+    run(text, *shape, 40, shape[1] + 24)

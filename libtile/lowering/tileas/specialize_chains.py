@@ -67,6 +67,7 @@ from libtile.lowering.tileas.consumers import (
     check_warps,
     consumer_registers,
     instruction,
+    tile_registers,
 )
 from libtile.lowering.tileas.counted_loops import known_trips, number_type, trips
 from libtile.lowering.tileas.fed_steps import NotSpecialized
@@ -81,7 +82,8 @@ from libtile.lowering.to_tileas.types import layout_of
 from libtile.support.records import dataclass
 from libtile.targets import Target
 
-BUDGETS = {8: (240, 24)}
+MOST_REGISTERS, PRODUCER_REGISTERS = 240, 24
+BUDGETS = {8: (MOST_REGISTERS, PRODUCER_REGISTERS)}
 """Registers of a consumer's and a producer's thread, by the number of consumer warps, where they share unequally."""
 TURNS = 3
 """The first named barrier of warpgroups that take turns: those of the two agents come before."""
@@ -91,15 +93,31 @@ PINNED = 1
 Values = dict[SSAValue, SSAValue]
 
 
-def consumers_and_producer(spec: KernelSpecAttr, consumer: Block, producer: Block) -> AgentSwitchOp:
+def budget_of(spec: KernelSpecAttr, gpu: Target) -> tuple[int, int] | None:
+    """As `BUDGETS`, and for one warpgroup where several blocks leave a thread few registers: the producer gives away
+    what it has. None where agents share alike."""
+    if spec.num_warps != PRODUCER_WARPS:
+        return BUDGETS.get(spec.num_warps)
+    each = consumer_registers(spec, gpu, None)
+    consumer = min(2 * each - PRODUCER_REGISTERS, MOST_REGISTERS)
+    return (consumer, PRODUCER_REGISTERS) if consumer > each else None
+
+
+def consumers_and_producer(
+    spec: KernelSpecAttr, consumer: Block, producer: Block, budget: tuple[int, int] | None
+) -> AgentSwitchOp:
     """The agents of a kernel whose warps consume what one thread of another warpgroup produces."""
-    budget = BUDGETS.get(spec.num_warps)
     return AgentSwitchOp.make(
         regions=[Region(consumer), Region(producer)],
         agent_warps=array_of(spec.num_warps, PRODUCER_WARPS),
         agent_registers=None if budget is None else array_of(*budget),
         agent_elected=array_of(0, 1),
     )
+
+
+def _is_matrix(value: SSAValue) -> bool:
+    """Whether it is a tile of several rows and columns, for which `OTHER_REGISTERS` leave no room."""
+    return isinstance(value.type, TensorType) and sum(n > 1 for n in value.type.get_shape()) > 1
 
 
 @dataclass(eq=False)
@@ -168,7 +186,8 @@ class Chain:
     in_a_row = False
     """Whether products that come first may add to each other's results."""
     two_stages = True
-    """Whether a loop whose operands have a stage each is left as it is: nothing would be copied under its products."""
+    """Whether a loop whose operands have a stage each is left as it is, unless other blocks of its multiprocessor
+    compute while it waits: nothing would be copied under its products."""
 
     def __init__(self, function: FuncOp, gpu: Target, products: Sequence[DotOp], most: int):
         spec = function.kernel_spec
@@ -249,9 +268,12 @@ class Chain:
             raise Unfit("#A is computed, and does not lie in registers as wgmma reads it")
 
     def _registers(self, parts: Parts | None) -> int:
-        """Of a consumer's thread: for products that are under way together, their left operands, and the rest."""
+        """Of a consumer's thread: for products that are under way together, their left operands, what is carried beside
+        their sums, and the rest."""
         threads = self.spec.num_warps * self.gpu.warp_size
-        found = OTHER_REGISTERS
+        summed = sum(tile_registers(p.op.result) for p in self.products if not is_zero(p.op.c))
+        beside = sum(tile_registers(v) for v in self.body.args if _is_matrix(v)) - summed
+        found = OTHER_REGISTERS + max(beside, 0)
         carried = [p for p in self.products if p.op.c.owner is self.body]
         together = self.products if parts is not None else [*carried, *self.products[:1]]
         for product in dict.fromkeys(together):
@@ -265,7 +287,15 @@ class Chain:
         return found
 
     def _limit(self) -> int:
-        return consumer_registers(self.spec, self.gpu, BUDGETS.get(self.spec.num_warps))
+        return consumer_registers(self.spec, self.gpu, budget_of(self.spec, self.gpu))
+
+    def _budget(self) -> tuple[int, int] | None:
+        """Registers of the agents' threads; None where they share alike, as one warpgroup does that has enough so."""
+        if self.spec.num_warps in BUDGETS or self._registers(self.parts) > consumer_registers(
+            self.spec, self.gpu, None
+        ):
+            return budget_of(self.spec, self.gpu)
+        return None
 
     def _computed_in_shared_memory(self) -> list[BufferType]:
         """The buffers of operands that the loop computes, and products read from shared memory."""
@@ -273,7 +303,8 @@ class Chain:
 
     def _set_stages(self, most: int) -> None:
         """As many stages for each ring as there is room for, and as hints of the loads' latency ask for. Where there is
-        none for two of each, the last product's operands have one: they come in under the next one's first product."""
+        none for two of each, the last product's operands have one: they come in under the next one's first product, and
+        where several blocks share a multiprocessor, all have one."""
         computed = [PipelineType(1, [buffer], 1, MBARRIER) for buffer in self._computed_in_shared_memory()]
         free = block_bytes(self.gpu, self.spec) - PIECE_BYTES - rings_bytes(computed, ALIGNMENT)
 
@@ -281,7 +312,7 @@ class Chain:
         plans = [(count, lone) for count in range(most, 1, -1)]
         if len(self.products) > 1 and most > 1:
             plans.append((2, [*lone, *self.products[-1].moving]))
-            if not self.two_stages:
+            if not self.two_stages or (self.spec.occupancy or 1) > 1:
                 plans.append((1, lone))
         for count, lone in plans:
             wanted = [1 if r in lone else min(count, stages_wanted(r.operand.load, most)) for r in self.rings]
@@ -306,7 +337,7 @@ class Chain:
         consumer, producer = Block(), Block()
         self._produce(Inserter(producer, None, loop.location))
         self._consume(Inserter(consumer, None, loop.location), count)
-        end_agents(at, consumers_and_producer(self.spec, consumer, producer), kinds)
+        end_agents(at, consumers_and_producer(self.spec, consumer, producer, self._budget()), kinds)
         self._leave_out_the_loop()
 
     def _leave_out_the_loop(self) -> None:

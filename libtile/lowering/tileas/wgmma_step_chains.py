@@ -90,7 +90,7 @@ class WgmmaStepChain(StepChain):
         consumer, producer = Block(), Block()
         self.produce(Inserter(producer, None, loop.location), self.copied, descriptors)
         self._consume(Inserter(consumer, None, loop.location))
-        end_agents(at, consumers_and_producer(self.spec, consumer, producer), kinds)
+        end_agents(at, consumers_and_producer(self.spec, consumer, producer, BUDGETS.get(self.spec.num_warps)), kinds)
         start.detach()
         start.erase()
         drop_unused(block)

@@ -58,7 +58,7 @@ def _switch(e: Emitter, op: AgentSwitchOp) -> None:
         problem = f"has agents of {op.warps} warps, and registers are given to {agents.GROUP_WARPS} at a time"
         raise unsupported(op, problem, name)
     used = sum(32 * w * r for w, r in zip(op.warps, op.registers))
-    if used > (launched := _launched_registers(e) * b.cta_threads):  # who waits for more waits for ever
+    if used > (launched := _launched_registers(e, parent) * b.cta_threads):  # who waits for more waits for ever
         raise unsupported(op, f"gives its agents {used} registers of {launched}, with which it is launched", name)
     end, first = b.new_block("together"), 0
     warp = agents.uniform(b, b.warp())
@@ -66,14 +66,14 @@ def _switch(e: Emitter, op: AgentSwitchOp) -> None:
         agent = Agent(first, op.warps[number], number + 1)
         first += agent.warps
         if op.registers and number == shared:
-            agents.set_registers(b, op.registers[number], _launched_registers(e))
+            agents.set_registers(b, op.registers[number], _launched_registers(e, parent))
         if number + 1 < len(op.regions):
             mine, others = b.new_block("agent"), b.new_block("others")
             b.conditional_branch(b.compare("ult", warp, integer(I32, first)), mine, others)
             b.start(mine)
         with b.as_agent(agent):
             if op.registers and number < shared:
-                agents.set_registers(b, op.registers[number], _launched_registers(e))
+                agents.set_registers(b, op.registers[number], _launched_registers(e, parent))
             with _run_by(e, op.elected[number]):
                 e.emit_block(region.block, own=True)
         b.branch(end)
@@ -89,9 +89,12 @@ def _sharing(op: AgentSwitchOp) -> int:
     return next((n for n, warps in enumerate(op.warps) if warps % agents.GROUP_WARPS), len(op.warps))
 
 
-def _launched_registers(e: Emitter) -> int:
-    """Registers of a thread when all warps of the CTA have as many: what they begin with."""
-    each = e.b.target.registers_per_sm // e.b.cta_threads
+def _launched_registers(e: Emitter, function: FuncOp) -> int:
+    """Registers of a thread when all warps of the CTA have as many, beside as many CTAs on a multiprocessor as the
+    kernel asks for: what they begin with."""
+    spec = function.kernel_spec
+    blocks = 1 if spec is None else spec.occupancy or 1
+    each = e.b.target.registers_per_sm // blocks // e.b.cta_threads
     return min(each // agents.REGISTER_STEP * agents.REGISTER_STEP, e.b.target.registers_per_thread)
 
 
