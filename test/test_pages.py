@@ -53,7 +53,7 @@ NOT_RUN = {
     "README.md: python3 -m venv .venv && .venv/bin/pip install -q -e '.[test]'": "installs, and runs all tests",
     "cutile-suite.md: export CUTILE_PYTHON=CHECKOUT": "takes hours, and another repository",
     "cutile-suite.md: python bench/cutile_suite.py": "takes hours, and another repository",
-    "cutile-suite.md: cd TILEGYM": "takes hours, and another repository",
+    "cutile-suite.md: export TILEGYM=CHECKOUT": "takes hours, and another repository",
     "explore.md: libtile explore --serve=8000 kernel.bc": "waits until Ctrl-C; test/explore serves a page",
     "fuzzing.md: python -m fuzz": "takes hours; test/fuzz runs some seeds of each",
     "random-programs.md: python -m pytest": "the tests themselves",
