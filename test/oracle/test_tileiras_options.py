@@ -38,6 +38,8 @@ SAME = (
     "k.bc --gpu-name=sm_90 --remarks=all --remark-format=yaml --remarks-output-file=",
     "k.bc --gpu-name=sm_90 --remarks=all --remark-format=yaml --remarks-output-file=no/such",
     "k.bc --gpu-name=sm_90 --remarks=tensorcore --remark-format=yaml --remarks-output-file=junk.bc",
+    "--Werror -w --host-arch=x86_64 --host-os=linux -arch=sm_90 k.bc -o out", "k.bc --gpu-name=sm_90 --Werror=2",
+    "k.bc --gpu-name=sm_90 -w=maybe",
     "--list-versions", "-list-versions junk", "--list-versions=false k.bc --gpu-name=sm_90",
 )  # fmt: skip
 

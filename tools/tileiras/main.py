@@ -175,6 +175,11 @@ def command(ctx: click.Context, /, inputs: tuple[str, ...], **options: Any) -> N
 
 for _name in ("--help-list", "--help-hidden", "--help-list-hidden"):
     command.add_option(_name, is_flag=True, is_eager=True, expose_value=False, hidden=True, callback=cli.show_help)
+for _name in (
+    "-w",
+    "--Werror",
+):  # nvcc hands on its own; what there is to warn of is no warning to these in the original
+    command.add_option(_name, is_flag=True, expose_value=False, hidden=True)
 for _name in ("--print-options", "--print-all-options"):  # the original takes them, and prints nothing for them
     command.add_option(_name, is_flag=True, expose_value=False, hidden=True)
 
