@@ -76,6 +76,21 @@ def test_an_operand_is_read_from_shared_memory_where_registers_are_short():
     assert held(program(64), "sm_80") == (0, 0)
 
 
+def test_of_two_alike_the_same_is_held_each_time():
+    """Whatever was compiled before, and wherever its objects lie."""
+    text = libtile.print_module(program(256, depth=64))
+    load, product = re.findall(r"%tile, .*\n|%2 = mmaf .*\n", text)
+    other = load.replace("%tile, %result_token", "%other, %of_other").replace("%cst_0_i32,", "%cst_1_i32,")
+    more = product.replace("%2 =", "%more =").replace("%tile,", "%other,").replace("%cst_0_f32 ", "%2 ")
+    text = text.replace(load, load + other).replace(product, product + more).replace("ftof %2 ", "ftof %more ")
+    kept, made = [], set()
+    for _ in range(8):
+        module = libtile.parse(text)
+        kept.append((module, [object() for _ in range(1000)]))
+        made.add(libtile.compile(module, gpu_name="sm_80", emit="tileas").tileas)
+    assert len(made) == 1 and held(libtile.parse(text), "sm_80")[0] == 1
+
+
 @pytest.mark.parametrize("trips", [0, 3])
 def test_it_is_what_it_was(trips):
     computes_what_it_says(program(256), 256, trips)

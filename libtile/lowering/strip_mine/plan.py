@@ -300,7 +300,7 @@ class Plan:
                     yield from self._token_edges(token, access, dim, sink)
 
     def _behind(self, op: Operation, sink: Sink) -> Iterator[tuple[Sink, Sink, int]]:
-        for other in {*self._giving.get(op, ()), *(other for other, _ in self._doing.get(op, ()))}:
+        for other in dict.fromkeys((*self._giving.get(op, ()), *(other for other, _ in self._doing.get(op, ())))):
             yield other, sink, 1
 
     def _token_edges(

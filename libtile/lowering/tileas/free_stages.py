@@ -88,7 +88,10 @@ def agents_past(pipeline: Operation) -> Iterator[tuple[Operation, int, list[Cons
     """The agents that are past the stages of a drained pipeline when some waits have ended: the one that reads them,
     and those that wait for results of the products for which another agent reads them."""
     made = pipeline.results[0]
-    for switch in {switch for switch, _ in _agents(made, ConsumerWaitOp) if switch is not None}:
+    waiting = (agent_of(use.operation)[0] for use in made.uses if isinstance(use.operation, ConsumerWaitOp))
+    for switch in dict.fromkeys(waiting):
+        if switch is None:
+            continue
         for number, region in enumerate(switch.regions):
             waits = [op for op in walk(region) if isinstance(op, ConsumerWaitOp)]
             own = [op for op in waits if op.pipeline is made]

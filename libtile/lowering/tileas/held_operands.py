@@ -89,7 +89,8 @@ def operands_to_hold(
     made = max(
         (_words(op.result) for op in walk(body) if isinstance(op, DotOp) and not _is_carried(op, body)), default=0
     )
-    before = {v for op in walk(body) for v in op.operands if not is_inside(v, body) and v not in loaded}
+    used = (v for op in walk(body) for v in op.operands if not is_inside(v, body) and v not in loaded)
+    before = list(dict.fromkeys(used))  # in order, so that of equal ones the same are held each time
     needed = OTHER_REGISTERS + carried + made + sum(map(_words, before))
     limit = min(thread_registers(spec.num_warps), gpu.registers_per_thread)
     found = sorted(_candidates(body, before), key=lambda held: -_words(held.convert.result))

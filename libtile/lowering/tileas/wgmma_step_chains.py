@@ -110,7 +110,7 @@ class WgmmaStepChain(StepChain):
             feed = self.feed_of(n)
             self.bring(at, n, filling[feed], {})
             held[n] = self.wait(at, n, reading[feed]), reading[feed]
-        stay = {self.feed_of(n) for n in held}
+        stay = list(dict.fromkeys(self.feed_of(n) for n in held))
         moving = [(places, feed) for places in (reading, filling) for feed in places if feed not in stay]
         given = [places[feed] for places, feed in moving]
         body = Block(arg_types=[*(a.type for a in self.body.args), *(v.type for v in given)])
