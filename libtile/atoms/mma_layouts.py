@@ -122,7 +122,7 @@ def dot_layouts(
                 rows, columns = wants.extents(atom)
                 grid = choose_grid(c_shape, rows, columns, warps, whole_rows)
                 transposes = by_columns and target.has("ldmatrix_bytes") and packed_elements(atom.b) == WORD_BYTES
-                if transposes and grid[2] * TRANSPOSED_COLUMNS <= c_shape[-1]:
+                if transposes and columns < TRANSPOSED_COLUMNS <= c_shape[-1] // grid[2]:
                     columns = TRANSPOSED_COLUMNS
                 return DotLayouts(*wants.fragments(atom, grid, shapes, columns), atom, grid)
     if acc_element not in ("f16", "bf16", "f32", "f64") or "i8" in (a_element, b_element):

@@ -185,6 +185,9 @@ def float_arithmetic(g: Generator, s: Scope) -> None:
     op = g.random.choice(["addf", "subf", "mulf", "divf"])
     x, y = operands(g, s, type_, 2)
     text, _ = modifiers(g, type_)
+    if op in ("addf", "subf") and g.chance(0.3):  # a product that nothing else has can be fused
+        (factor,) = operands(g, s, type_, 1)
+        x = g.let(s, f"mulf {x}, {factor}{text} : {type_}", type_, whole("mulf", x, factor), keep=False)
     bounds = whole(op, x, y) if op != "divf" else None
     result = f"{op} {x}, {y}{text} : {type_}"
     value = g.let(s, result, type_, bounds, keep=False)

@@ -97,7 +97,7 @@ FEATURES = {
     # forms of an instruction, by which the same is done
     "cluster", "cvt_fp4", "elect", "f32x2", "griddepcontrol", "launch_control", "mbarrier", "tma",
     # a chosen instruction is refused where the target lacks it
-    "atomic_bf16", "atomic_vector_f32", "ldmatrix", "multimem", "setmaxnreg", "stmatrix", "tcgen05",
+    "atomic_bf16", "atomic_vector_f32", "multimem", "setmaxnreg", "stmatrix", "tcgen05",
     "tensormap_replace", "tma_gather4", "tma_scatter4",
 }  # fmt: skip
 

@@ -37,9 +37,9 @@ def _dot(e: Emitter, op: AsyncDotOp) -> None:
     warps = b.threads // b.target.warp_size
     if 1 << len(accumulator.layout.basis(WARP)) != warps:
         raise unsupported(op, f"is run by {warps} warps, and its accumulator is not", b.target.name)
-    rows, columns = accumulator.shape
+    _, columns = accumulator.shape
     _, depth = matrix_shape(op.a.type)
-    shares = atoms.column_groups(rows, warps)
+    shares = 1 << sum(bool(across) for _, across in accumulator.layout.basis(WARP))  # warpgroups beside each other
     groups, columns = warps // atoms.GROUP_WARPS // shares, columns // shares
     # A sum that begins with zeros needs no registers that hold them.
     empty = all(r == ZEROS.get(r.type) for r in accumulator.registers)
