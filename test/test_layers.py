@@ -35,6 +35,22 @@ LAYERS = (
 STAGES = ("to_tileaa", "to_tileas", "tileas", "to_llvm")
 """The parts of the lowering, each of which imports earlier ones only."""
 
+TILEAS_ROOMS = (
+    "exchanges",
+    "copies",
+    "memory",
+    "tile_ops",
+    "pipelines",
+    "tma",
+    "products",
+    "agents",
+    "mma_sync",
+    "wgmma",
+    "tensor_memory",
+    "parting",
+)
+"""The rooms of the passes of nv_tileas, each of which imports earlier ones only, and what stands beside them."""
+
 ALL_IN_ALL = {"bytecode": ("support", "spec", "numerics"), "codegen": tuple(r for row in LAYERS[:7] for r in row)}
 """Rooms that know less than their row allows: the bytecode no IR, code generation no dialect."""
 
@@ -134,6 +150,25 @@ def test_stages_of_the_lowering_import_earlier_ones_only():
     assert not wrong, "\n".join(wrong)
 
 
+def test_rooms_of_the_passes_of_nv_tileas_import_earlier_ones_only():
+    def level(module: str) -> int:
+        parts = module.split(".")
+        if parts[:3] != ["libtile", "lowering", "tileas"] or len(parts) == 3:
+            return -1
+        return TILEAS_ROOMS.index(parts[3]) + 1 if parts[3] in TILEAS_ROOMS else 0
+
+    wrong = [
+        f"{path.relative_to(ROOT)}:{line} imports {other}"
+        for module, path, line, other in IMPORTS
+        if level(other) > level(module) >= 0
+    ]
+    assert not wrong, "\n".join(wrong)
+    folders = {
+        p.name for p in (ROOT / "libtile" / "lowering" / "tileas").iterdir() if p.is_dir() and p.name != "__pycache__"
+    }
+    assert folders == set(TILEAS_ROOMS)
+
+
 CHOSEN_BEFORE = {
     "libtile.lowering.to_llvm": ("libtile.lowering.to_tileas.types", "libtile.lowering.to_tileas.shape_layouts"),
     "libtile.compiler.remarking": ("libtile.lowering.to_tileas.types",),
@@ -144,8 +179,8 @@ and layouts of scalars only, and nothing of the facts that accesses are chosen b
 
 CHOICES = (
     "libtile.lowering.to_tileas",
-    "libtile.lowering.tileas.view_accesses",
-    "libtile.lowering.tileas.access_reasons",
+    "libtile.lowering.tileas.copies.view_accesses",
+    "libtile.lowering.tileas.copies.access_reasons",
 )
 
 

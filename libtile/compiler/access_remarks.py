@@ -13,7 +13,7 @@ from libtile.dialects import scf
 from libtile.dialects.nv_tileas import memory, tma
 from libtile.dialects.nv_tileas.attributes import CopyAtomAttr
 from libtile.lowering.discardable import NOT_PIPELINED, NOT_TMA, NOT_WIDE
-from libtile.lowering.tileas.select_copies import CHECKS
+from libtile.lowering.tileas.copies.select_copies import CHECKS
 from libtile.support import remarks
 from libtile.support.diagnostics import SourceLocation
 

@@ -26,7 +26,7 @@ from libtile.lowering.discardable import is_foreign
 from libtile.lowering.errors import unsupported
 from libtile.lowering.legality import check
 from libtile.lowering.tile_registers import check_inner_registers
-from libtile.lowering.tileas.tma.common import HOST_CODE
+from libtile.lowering.tileas.copies.common import HOST_CODE
 from libtile.lowering.to_tileas.legality import PIPELINED
 from libtile.lowering.to_tileas.legality import STAGE as LAID_OUT
 from libtile.support.diagnostics import LoweringError, Severity

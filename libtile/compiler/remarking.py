@@ -28,9 +28,9 @@ from libtile.lowering.agents import warps_of
 from libtile.lowering.discardable import DECISIONS, NOT_SPECIALIZED, is_foreign
 from libtile.lowering.index_width import NARROW
 from libtile.lowering.product_reasons import EXECUTED, NOT_NATIVE, STEP_PARTS
-from libtile.lowering.tileas.select_copies import offset_bits
-from libtile.lowering.tileas.tma.common import OF_DESCRIPTORS
-from libtile.lowering.tileas.tma.recipes import host_tensors
+from libtile.lowering.tileas.copies.common import OF_DESCRIPTORS
+from libtile.lowering.tileas.copies.recipes import host_tensors
+from libtile.lowering.tileas.copies.select_copies import offset_bits
 from libtile.lowering.to_tileas.types import element_of, layout_of
 from libtile.numerics.elements import STORAGE_BYTES
 from libtile.support import remarks
@@ -130,7 +130,7 @@ def _of(
     elif isinstance(op, TiledTmaLoadOp):
         yield remarks.load_selected(function, place, remarks.TMA_LOAD, op.atom.box)
     elif isinstance(op, TiledTmaStoreOp):
-        from libtile.lowering.tileas.tma_tiles import box_of_all_rows
+        from libtile.lowering.tileas.copies.tma_tiles import box_of_all_rows
 
         yield remarks.store_selected(function, place, remarks.TMA_STORE, box_of_all_rows(op))
     elif isinstance(op, MessageOp):
@@ -140,7 +140,7 @@ def _of(
             for name, value in (directives or DictionaryAttr({})).data.items():
                 yield remarks.directive_ignored(function, place, name, str(value))
     elif isinstance(op, AgentSwitchOp):
-        from libtile.lowering.tileas.arrange_agents import REGISTERS_SHARED
+        from libtile.lowering.tileas.agents.arrange_agents import REGISTERS_SHARED
 
         shared = op.attributes.get(REGISTERS_SHARED)
         if isinstance(shared, StringAttr):

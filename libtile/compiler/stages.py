@@ -18,7 +18,7 @@ from libtile.dialects.cuda_tile.locations import with_source_line
 from libtile.dialects.nv_tileaa.kernels import TILEAA, TILEAS, stage_of
 from libtile.ir.kernels import Launch
 from libtile.ir.locations import set_location
-from libtile.lowering.tileas.tma.recipes import recipes
+from libtile.lowering.tileas.copies.recipes import recipes
 from libtile.lowering.to_llvm.conversion import LlvmModule
 from libtile.lowering.to_llvm.conversion import convert_module as to_llvm
 from libtile.passes.manager import Instrument, InvalidIrError, PassManager, PassRun
@@ -232,7 +232,7 @@ def _emit(
     """
     from libtile.compiler.remarking import collect, limited
     from libtile.lowering.hints import without_unmet
-    from libtile.lowering.tileas.missing_barriers import check_barriers
+    from libtile.lowering.tileas.memory.missing_barriers import check_barriers
     from libtile.lowering.to_llvm.debug_info import DebugInfo
 
     with timing.stage("convert-tileas-to-llvm"):

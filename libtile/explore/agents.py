@@ -15,7 +15,7 @@ from libtile.dialects.nv_tileas import pipeline as p
 from libtile.dialects.nv_tileas.types import BufferType, ConsumerTokenType, PipelineType, ProducerTokenType
 from libtile.dialects.scf import ForOp, WhileOp
 from libtile.ir.tile_form import type_text
-from libtile.lowering.tileas.shared_memory import tile_bytes
+from libtile.lowering.tileas.memory.shared_memory import tile_bytes
 from libtile.support.records import dataclass, field
 
 WAIT, MOVE, COMPUTE, SIGNAL = "wait", "move", "compute", "signal"

@@ -26,7 +26,7 @@ from libtile.explore import listings, sass
 from libtile.explore.agents import Timeline, timeline
 from libtile.explore.listings import Layout, Layouts, Listing
 from libtile.explore.sass import LOCAL
-from libtile.lowering.tileas.storage_lives import EXCHANGES, Lives, Storage
+from libtile.lowering.tileas.memory.storage_lives import EXCHANGES, Lives, Storage
 from libtile.passes.manager import Instrument, PassRun
 from libtile.passes.pipeline import Item, passes_in
 from libtile.support.errors import LibtileError

@@ -69,7 +69,7 @@ from libtile.lowering.discardable import NOT_CLUSTERED
 from libtile.lowering.errors import unsupported
 from libtile.lowering.tileas.cleanup import drop_unused, is_pure
 from libtile.lowering.tileas.inserter import Inserter
-from libtile.lowering.tileas.result_parts import is_plain_access, mark_outside, unit_dims_sources
+from libtile.lowering.tileas.products.result_parts import is_plain_access, mark_outside, unit_dims_sources
 from libtile.lowering.to_tileas.elementwise import is_elementwise
 from libtile.targets import Target, target
 

@@ -64,7 +64,7 @@ PASSES: dict[str, Entry] = {
         "libtile.lowering.to_tileaa.conversion:ConvertCudaTileToTileAAPass", CUDA_TILE, required=True, for_target=True
     ),
     "convert-tileaa-to-tileas": Entry(
-        "libtile.lowering.tileas.convert_pass:ConvertTileAAToTileASPass", INNER, required=True
+        "libtile.lowering.tileas.parting.convert_pass:ConvertTileAAToTileASPass", INNER, required=True
     ),
     "cse": Entry("libtile.transforms.cse:CsePass", CUDA_TILE, INNER),
     "deduplicate-symbols": Entry("libtile.transforms.deduplicate_symbols:DeduplicateSymbolsPass", CUDA_TILE),
@@ -116,7 +116,10 @@ PASSES: dict[str, Entry] = {
     "reorder-broadcast": Entry("libtile.transforms.reorder_broadcast:ReorderBroadcastPass", CUDA_TILE),
     "recover-views": Entry("libtile.transforms.recover_views:RecoverViewsPass", CUDA_TILE),
     "propagate-pipeline-iterators": Entry(
-        "libtile.lowering.tileas.iterators:PropagatePipelineIteratorsPass", INNER, required=True, about=_PIPELINES
+        "libtile.lowering.tileas.pipelines.iterators:PropagatePipelineIteratorsPass",
+        INNER,
+        required=True,
+        about=_PIPELINES,
     ),
     "sccp": Entry("libtile.transforms.sccp:SccpPass", CUDA_TILE, INNER),
     "separate-host-tma": Entry("libtile.lowering.tileas.tma.separate_host:SeparateHostTmaPass", INNER),
@@ -132,56 +135,63 @@ PASSES: dict[str, Entry] = {
         "libtile.transforms.debug_info_scopes:SynthesizeDebugInfoScopesPass", CUDA_TILE
     ),
     "tileas-compare-places": Entry(
-        "libtile.lowering.tileas.compare_places:ComparePlacesPass", INNER, about=("arith.cmpi",)
+        "libtile.lowering.tileas.tile_ops.compare_places:ComparePlacesPass", INNER, about=("arith.cmpi",)
     ),
     "tileas-materialize-convert-layout": Entry(
-        "libtile.lowering.tileas.materialize_conversions:MaterializeConvertLayoutPass", INNER, required=True
+        "libtile.lowering.tileas.tile_ops.materialize_conversions:MaterializeConvertLayoutPass", INNER, required=True
     ),
     "tileas-select-collectives": Entry(
-        "libtile.lowering.tileas.select_collectives:SelectCollectivesPass",
+        "libtile.lowering.tileas.tile_ops.select_collectives:SelectCollectivesPass",
         INNER,
         required=True,
         about=("nv_tileas.reduce", "nv_tileas.scan"),
     ),
     "tileas-allocate-shared-memory": Entry(
-        "libtile.lowering.tileas.allocate:AllocateSharedMemoryPass", INNER, required=True
+        "libtile.lowering.tileas.memory.allocate:AllocateSharedMemoryPass", INNER, required=True
     ),
     "tileas-allocate-tensor-memory": Entry(
-        "libtile.lowering.tileas.allocate_tensor_memory:AllocateTensorMemoryPass", INNER, required=True, about=_STORAGE
+        "libtile.lowering.tileas.memory.allocate_tensor_memory:AllocateTensorMemoryPass",
+        INNER,
+        required=True,
+        about=_STORAGE,
     ),
     "tileas-arrange-agents": Entry(
-        "libtile.lowering.tileas.arrange_agents:ArrangeAgentsPass", INNER, required=True, about=_AGENTS
+        "libtile.lowering.tileas.agents.arrange_agents:ArrangeAgentsPass", INNER, required=True, about=_AGENTS
     ),
     "tileas-assign-stage-layouts": Entry(
-        "libtile.lowering.tileas.stage_layouts:AssignStageLayoutsPass",
+        "libtile.lowering.tileas.parting.stage_layouts:AssignStageLayoutsPass",
         INNER,
         required=True,
         about=(*_PIPELINES, *_AGENTS),
     ),
     "tileas-insert-shared-barriers": Entry(
-        "libtile.lowering.tileas.shared_barriers:InsertSharedBarriersPass", INNER, required=True
+        "libtile.lowering.tileas.memory.shared_barriers:InsertSharedBarriersPass", INNER, required=True
     ),
     "tileas-count-arrivals": Entry(
-        "libtile.lowering.tileas.count_arrivals:CountArrivalsPass",
+        "libtile.lowering.tileas.pipelines.count_arrivals:CountArrivalsPass",
         INNER,
         required=True,
         about=(*_PIPELINES, "nv_tileas.async.pipeline.producer_commit", "nv_tileas.async.tiled_tma_load"),
     ),
-    "tileas-insert-barriers": Entry("libtile.lowering.tileas.barriers:InsertBarriersPass", INNER, required=True),
+    "tileas-insert-barriers": Entry("libtile.lowering.tileas.memory.barriers:InsertBarriersPass", INNER, required=True),
     "tileas-widen-apart": Entry(
-        "libtile.lowering.tileas.widen_apart:WidenApartPass", INNER, about=("nv_tileaa.fp_to_fp",)
+        "libtile.lowering.tileas.tile_ops.widen_apart:WidenApartPass", INNER, about=("nv_tileaa.fp_to_fp",)
     ),
-    "tileas-insert-fences": Entry("libtile.lowering.tileas.fences:InsertFencesPass", INNER, required=True),
+    "tileas-insert-fences": Entry("libtile.lowering.tileas.memory.fences:InsertFencesPass", INNER, required=True),
     "tileas-generate-schedule": Entry(
-        "libtile.lowering.tileas.schedule:GenerateSchedulePass", INNER, about=_INNER_LOOPS
+        "libtile.lowering.tileas.pipelines.schedule:GenerateSchedulePass", INNER, about=_INNER_LOOPS
     ),
     "tileas-select-tma-stores": Entry(
-        "libtile.lowering.tileas.select_tma_stores:SelectTmaStoresPass", INNER, about=_AGENTS
+        "libtile.lowering.tileas.tma.select_tma_stores:SelectTmaStoresPass", INNER, about=_AGENTS
     ),
-    "tileas-specialize": Entry("libtile.lowering.tileas.specialize:SpecializePass", INNER, about=_PRODUCTS),
-    "tileas-materialize-schedule": Entry("libtile.lowering.tileas.materialize:MaterializeSchedulePass", INNER),
+    "tileas-specialize": Entry("libtile.lowering.tileas.parting.specialize:SpecializePass", INNER, about=_PRODUCTS),
+    "tileas-materialize-schedule": Entry(
+        "libtile.lowering.tileas.pipelines.materialize:MaterializeSchedulePass", INNER
+    ),
     "tileas-remove-layout-conversions": Entry("libtile.lowering.tileas.cleanup:RemoveLayoutConversionsPass", INNER),
-    "tileas-select-copies": Entry("libtile.lowering.tileas.select_copies:SelectCopiesPass", INNER, required=True),
+    "tileas-select-copies": Entry(
+        "libtile.lowering.tileas.copies.select_copies:SelectCopiesPass", INNER, required=True
+    ),
     "test-debuginfo-update-symbol-name": Entry(
         "libtile.transforms.symbol_names:UpdateSymbolNamePass", CUDA_TILE, INNER
     ),

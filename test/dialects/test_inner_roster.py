@@ -22,7 +22,7 @@ from libtile.dialects.nv_tileas import NvTileAS
 from libtile.dialects.nv_tileas import attributes as atoms
 from libtile.dialects.nv_tileas.tma import REPLACEABLE
 from libtile.ir.tile_form import OP_CLASSES
-from libtile.lowering.tileas.tma import common
+from libtile.lowering.tileas.copies import common
 from libtile.passes.pipeline import pass_options
 from libtile.passes.registry import PASSES
 from libtile_tools import cli

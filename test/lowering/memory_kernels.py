@@ -19,8 +19,8 @@ from libtile.codegen.sharing import Handed
 from libtile.codegen.tile import Tile, index, scalar
 from libtile.layouts import builders
 from libtile.layouts.linear import LinearLayout
-from libtile.lowering.tileas.exchange_sizes import Kernel
-from libtile.lowering.tileas.explicit_conversions import handed_out
+from libtile.lowering.tileas.exchanges.exchange_sizes import Kernel
+from libtile.lowering.tileas.exchanges.explicit_conversions import handed_out
 from libtile.numerics.elements import STORAGE_BYTES
 from libtile.simulator import RunResult, parse_ptx, run_ptx
 from libtile.targets import target

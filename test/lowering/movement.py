@@ -21,9 +21,9 @@ from libtile.layouts.convert import Conversion, Plan
 from libtile.layouts.linear import LinearLayout
 from libtile.layouts.parts import part_layout
 from libtile.layouts.renaming import shrunk
-from libtile.lowering.tileas.exchange_sizes import Kernel
-from libtile.lowering.tileas.explicit_conversions import product_slices, sliceable, staged, taken_part
-from libtile.lowering.tileas.shared_atoms import between
+from libtile.lowering.tileas.exchanges.exchange_sizes import Kernel
+from libtile.lowering.tileas.exchanges.explicit_conversions import product_slices, sliceable, staged, taken_part
+from libtile.lowering.tileas.exchanges.shared_atoms import between
 from libtile.numerics.elements import STORAGE_BYTES
 from libtile.simulator import RunResult
 

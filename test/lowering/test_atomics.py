@@ -20,7 +20,7 @@ from libtile.codegen.multimem import multimem_load_reduce, multimem_reduce, mult
 from libtile.codegen.tile import Tile, scalar
 from libtile.codegen.tiled_views import Accesses, TensorView, TiledView
 from libtile.layouts import builders
-from libtile.lowering.tileas.select_copies import reduced_at_once, replicated_at_once
+from libtile.lowering.tileas.copies.select_copies import reduced_at_once, replicated_at_once
 from libtile.support.diagnostics import LoweringError
 
 LAYOUT = mk.LAYOUTS["rows of 2"]

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import libtile
-from libtile.lowering.tileas.commuting import commutes
+from libtile.lowering.tileas.exchanges.commuting import commutes
 from libtile.lowering.to_tileaa.conversion import convert_module as to_tileaa
 from libtile.lowering.to_tileas.conversion import convert_module as to_tileas
 from libtile.targets import target

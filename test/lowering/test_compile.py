@@ -161,7 +161,7 @@ def test_kernels_of_a_module_take_what_each_needs_of_shared_memory():
 
 def test_an_exchange_that_does_not_fit_says_what_is_missing(monkeypatch):
     from libtile import targets
-    from libtile.lowering.tileas import allocate
+    from libtile.lowering.tileas.memory import allocate
 
     small = dataclasses.replace(targets.target("sm_80"), shared_per_block=16)
     monkeypatch.setattr(allocate, "target", lambda name: small)

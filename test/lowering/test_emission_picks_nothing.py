@@ -68,22 +68,29 @@ ALLOWED: dict[str, set[str]] = {
         "reduced_layout", "runs",
     },
     # attributes of the IR, and what they say about bytes
-    "libtile.lowering.tileas.allocate_tensor_memory": {"COLUMNS", "OFFSET"},
-    "libtile.lowering.tileas.count_arrivals": {"BY_THREADS", "COUNTED", "EMPTY", "EXPECTED", "FULL", "copied_bytes"},
-    "libtile.lowering.tileas.fences": {"ACQUIRES", "INSTRUCTION_SEMANTIC", "RELEASES", "instruction_semantic"},
-    "libtile.lowering.tileas.select_copies": {"offset_bits", "vector_of"},
-    "libtile.lowering.tileas.shared_check": {"check_shared_memory"},
-    "libtile.lowering.tileas.shared_memory": {
+    "libtile.lowering.tileas.memory.allocate_tensor_memory": {"COLUMNS", "OFFSET"},
+    "libtile.lowering.tileas.pipelines.count_arrivals": {
+        "BY_THREADS",
+        "COUNTED",
+        "EMPTY",
+        "EXPECTED",
+        "FULL",
+        "copied_bytes",
+    },
+    "libtile.lowering.tileas.memory.fences": {"ACQUIRES", "INSTRUCTION_SEMANTIC", "RELEASES", "instruction_semantic"},
+    "libtile.lowering.tileas.copies.select_copies": {"offset_bits", "vector_of"},
+    "libtile.lowering.tileas.memory.shared_check": {"check_shared_memory"},
+    "libtile.lowering.tileas.memory.shared_memory": {
         "MOST_AGENTS", "STAGE_BARRIER_BYTES", "alignment_of", "counter_word", "drawing_bytes", "drawing_word",
         "drawn_sides", "stage_offsets", "tile_bytes",
     },
-    "libtile.lowering.tileas.storage_lives": {
+    "libtile.lowering.tileas.memory.storage_lives": {
         "BARRIERS", "BYTES", "BYTES_ALIGNMENT", "DRAWING", "OFFSET", "TENSOR_ADDRESS_BYTES", "integer_attribute",
         "places_of",
     },
-    "libtile.lowering.tileas.tma.common": {"HOST_CODE"},
-    "libtile.lowering.tileas.tma.recipes": {"boxes_of"},
-    "libtile.lowering.tileas.ways": {
+    "libtile.lowering.tileas.copies.common": {"HOST_CODE"},
+    "libtile.lowering.tileas.copies.recipes": {"boxes_of"},
+    "libtile.lowering.tileas.exchanges.ways": {
         "STEPS_AT_ONCE", "handed_out_by", "hands_out", "is_part", "shared_ways_of", "ways_of",
     },
     "libtile.lowering.to_tileas.shape_layouts": {"scalar_layout"},
@@ -109,8 +116,8 @@ CHOOSING = {
     "libtile.layouts.collectives": ("reduction_steps", "scan_steps", "unit_layout"),
     "libtile.layouts.convert": ("conflict_free_shared", "shared_for"),
     "libtile.layouts.parts": ("in_registers",),
-    "libtile.lowering.tileas.explicit_conversions": ("product_slices", "staged", "taken_part"),
-    "libtile.lowering.tileas.shared_atoms": ("between", "loaded_by", "stored_by", "transposed_by"),
+    "libtile.lowering.tileas.exchanges.explicit_conversions": ("product_slices", "staged", "taken_part"),
+    "libtile.lowering.tileas.exchanges.shared_atoms": ("between", "loaded_by", "stored_by", "transposed_by"),
 }
 """What weighs ways against each other, which is what the lists keep out."""
 

@@ -29,8 +29,8 @@ from libtile.asm.module import diagnose
 from libtile.dialects.nv_tileaa.attributes import KeywordAttr, MemScopeAttr, MemSemanticAttr
 from libtile.ir.grouped_op import SEGMENTS
 from libtile.ir.tile_form import OP_CLASSES, TileOp
-from libtile.lowering.tileas.barriers import InsertBarriersPass
-from libtile.lowering.tileas.materialize import MaterializeSchedulePass
+from libtile.lowering.tileas.memory.barriers import InsertBarriersPass
+from libtile.lowering.tileas.pipelines.materialize import MaterializeSchedulePass
 from libtile.lowering.to_llvm.conversion import convert_module as to_llvm
 from libtile.lowering.to_llvm.emitter import RULES
 from libtile.lowering.to_llvm.legality import HONOURED, INFORMATION, STRUCTURE, left_out

@@ -24,8 +24,8 @@ from libtile.compiler.remarking import collect
 from libtile.dialects.nv_tileaa.attributes import KeywordAttr
 from libtile.ir.grouped_op import SEGMENTS
 from libtile.ir.tile_form import TileOp
-from libtile.lowering.tileas.missing_barriers import check_barriers
-from libtile.lowering.tileas.tma.recipes import recipes
+from libtile.lowering.tileas.copies.recipes import recipes
+from libtile.lowering.tileas.memory.missing_barriers import check_barriers
 from libtile.lowering.to_llvm.conversion import convert_module
 from libtile.lowering.to_llvm.legality import HONOURED, INFORMATION
 from libtile.support.diagnostics import LoweringError

@@ -35,7 +35,7 @@ from libtile.asm.module import diagnose
 from libtile.dialects.nv_tileaa.shapes import integers_of
 from libtile.ir.grouped_op import SEGMENTS
 from libtile.ir.tile_form import OP_CLASSES, TileOp, operand_group
-from libtile.lowering.tileas.select_copies import SelectCopiesPass
+from libtile.lowering.tileas.copies.select_copies import SelectCopiesPass
 from libtile.lowering.to_llvm.emitter import RULES
 from libtile.lowering.to_llvm.legality import left_out
 from libtile.support.diagnostics import LoweringError, has_errors

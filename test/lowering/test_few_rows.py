@@ -13,7 +13,7 @@ from libtile.asm import print_op
 from libtile.dialects import scf
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.ir.places import walk
-from libtile.lowering.tileas.few_rows import with_few_columns
+from libtile.lowering.tileas.products.few_rows import with_few_columns
 
 VIEW = "partition_view<tile=({tile}), padding_value = zero, tensor_view<{shape}xf16, strides=[64,1]>>"
 Q, KV, OUT = "16x64", "64x64", "partition_view<tile=(16x64), tensor_view<16x64xf32, strides=[64,1]>>"

@@ -16,10 +16,11 @@ import libtile
 from generators import growing
 from libtile.analysis.dataflow import MAX_VISITS, analyse
 from libtile.dialects.nv_tileaa.types import MemTokenType
-from libtile.lowering.tileas import barriers, schedule
-from libtile.lowering.tileas.barriers import Accesses, BarrierAnalysis
 from libtile.lowering.tileas.cleanup import RemoveLayoutConversionsPass
-from libtile.lowering.tileas.shared_memory import Exchanges
+from libtile.lowering.tileas.memory import barriers
+from libtile.lowering.tileas.memory.barriers import Accesses, BarrierAnalysis
+from libtile.lowering.tileas.memory.shared_memory import Exchanges
+from libtile.lowering.tileas.pipelines import schedule
 from libtile.lowering.to_llvm.conversion import convert_module as to_llvm
 from libtile.lowering.to_tileaa.conversion import convert_module as to_tileaa
 from libtile.lowering.to_tileas.accesses import AccessLayouts

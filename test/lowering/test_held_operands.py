@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import libtile
-from libtile.lowering.tileas import held_operands
+from libtile.lowering.tileas.pipelines import held_operands
 
 ROWS, DEPTH, STEP = 64, 256, 32
 Q = "partition_view<tile=({m}x{k}), tensor_view<{m}x{k}xf16, strides=[{k},1]>>"

@@ -14,8 +14,8 @@ from test_transposed_operands import run as transposed
 
 import libtile
 from kernels.broken_code import OneBlock
-from libtile.lowering.tileas.remade import reshaped_part
-from libtile.lowering.tileas.result_parts import Part
+from libtile.lowering.tileas.agents.remade import reshaped_part
+from libtile.lowering.tileas.products.result_parts import Part
 
 TARGETS = ("sm_90", "sm_100")
 CASES = [

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import libtile
-from libtile.lowering.tileas.compare_places import best_grid
+from libtile.lowering.tileas.tile_ops.compare_places import best_grid
 from libtile.support import statistics
 
 SIZE = 64

@@ -16,7 +16,7 @@ from libtile.dialects import arith, foreign_ops, nv_tileaa, nv_tileas  # noqa: F
 from libtile.dialects.cuda_tile.ops import OPS
 from libtile.ir.tile_form import OP_CLASSES
 from libtile.lowering.rules import Rules
-from libtile.lowering.tileas import barriers, shared_barriers
+from libtile.lowering.tileas.memory import barriers, shared_barriers
 from libtile.lowering.to_llvm.emitter import RULES
 
 LIBRARY = Path(libtile.__file__).parent

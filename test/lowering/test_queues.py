@@ -23,7 +23,7 @@ from libtile.dialects import scf
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileas.pipeline import CreateIteratorOp, CreatePipelineOp
 from libtile.dialects.nv_tileas.types import PipelineIteratorType, PipelineType
-from libtile.lowering.tileas.iterators import propagate_iterators, retype
+from libtile.lowering.tileas.pipelines.iterators import propagate_iterators, retype
 from libtile.runtime.tensor_maps import tensor_map
 from libtile.simulator import EncodedTensorMap, SimulationFault, run_ptx
 from libtile.support.diagnostics import DiagnosticError, LoweringError

@@ -15,7 +15,7 @@ from libtile.codegen.tile import Tile
 from libtile.layouts import builders
 from libtile.layouts.collectives import is_unit, reduced_layout, unit_layout
 from libtile.layouts.linear import LinearLayout
-from libtile.lowering.tileas.select_collectives import planned_reduction, planned_scan
+from libtile.lowering.tileas.tile_ops.select_collectives import planned_reduction, planned_scan
 from libtile.numerics.elements import STORAGE_BYTES
 
 SHAPES = [(256,), (16, 16), (4, 8, 8), (2, 64), (1, 4)]

@@ -17,9 +17,9 @@ from libtile.compiler.options import Options
 from libtile.dialects.nv_tileaa.attributes import KernelSpecAttr
 from libtile.ir.kernels import FromParameter
 from libtile.lowering.discardable import NOT_SPECIALIZED
-from libtile.lowering.tileas.consumers import consumer_registers
-from libtile.lowering.tileas.promoted import Parts, parts_that_fit
-from libtile.lowering.tileas.tma_operands import Unfit
+from libtile.lowering.tileas.agents.consumers import consumer_registers
+from libtile.lowering.tileas.agents.promoted import Parts, parts_that_fit
+from libtile.lowering.tileas.copies.tma_operands import Unfit
 from libtile.passes.pipelines import SCHEDULES
 from libtile.simulator import SimulationFault, run_ptx
 from libtile.support.diagnostics import DiagnosticError, LoweringError

@@ -12,8 +12,8 @@ from test_pipelines import HEAD, SETUP, STORE, VIEW_B
 from tma_programs import TWO_VIEWS
 
 import libtile
-from libtile.lowering.tileas import allocate, storage_lives
-from libtile.lowering.tileas.shared_barriers import Needed
+from libtile.lowering.tileas.memory import allocate, storage_lives
+from libtile.lowering.tileas.memory.shared_barriers import Needed
 from libtile.simulator import SimulationFault
 
 SEEDS = 20

@@ -7,7 +7,7 @@ from typing import Any
 
 from libtile.codegen.tiled_views import Accesses, TiledView
 from libtile.layouts import LinearLayout
-from libtile.lowering.tileas.view_accesses import ViewAccess
+from libtile.lowering.tileas.copies.view_accesses import ViewAccess
 
 
 def known(tiled: TiledView, **facts: Any) -> ViewAccess:

@@ -13,7 +13,7 @@ from libtile.codegen.llvm_types import I32
 from libtile.dialects.nv_tileas.tma import CreateMBarrierOp, InvalidateMBarrierOp, MBarrierArriveOp, MBarrierWaitOp
 from libtile.ir.tile_form import TileOp, integer_of
 from libtile.lowering.errors import unsupported
-from libtile.lowering.tileas.storage_lives import OFFSET
+from libtile.lowering.tileas.memory.storage_lives import OFFSET
 from libtile.lowering.to_llvm.agents import acting_thread
 from libtile.lowering.to_llvm.emitter import Emitter, rule
 

@@ -23,9 +23,9 @@ from libtile.ir.kernels import Parameter
 from libtile.ir.tile_form import integer_of
 from libtile.lowering.errors import unsupported
 from libtile.lowering.legality import check
-from libtile.lowering.tileas.shared_check import check_shared_memory
-from libtile.lowering.tileas.storage_lives import BYTES, BYTES_ALIGNMENT, integer_attribute
-from libtile.lowering.tileas.tma.common import HOST_CODE
+from libtile.lowering.tileas.copies.common import HOST_CODE
+from libtile.lowering.tileas.memory.shared_check import check_shared_memory
+from libtile.lowering.tileas.memory.storage_lives import BYTES, BYTES_ALIGNMENT, integer_attribute
 from libtile.lowering.to_llvm import agents, control, elementwise, grid, memory, tokens  # noqa: F401  (most register rules only)
 from libtile.lowering.to_llvm.emitter import Emitter, element_name, llvm_type
 from libtile.lowering.to_llvm.legality import STAGE

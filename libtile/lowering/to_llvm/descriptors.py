@@ -19,7 +19,7 @@ from libtile.dialects.nv_tileas.tma import (
 from libtile.dialects.nv_tileas.types import TmaDescType
 from libtile.ir.tile_form import integer_of
 from libtile.lowering.errors import unsupported
-from libtile.lowering.tileas.tma.recipes import boxes_of
+from libtile.lowering.tileas.copies.recipes import boxes_of
 from libtile.lowering.to_llvm.agents import acting_thread
 from libtile.lowering.to_llvm.emitter import Emitter, rule
 from libtile.lowering.to_llvm.storage import Descriptor

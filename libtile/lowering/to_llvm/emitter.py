@@ -21,7 +21,7 @@ from libtile.ir.tile_form import element_of
 from libtile.layouts import LinearLayout
 from libtile.lowering.errors import unsupported
 from libtile.lowering.rules import Rules
-from libtile.lowering.tileas.storage_lives import places_of
+from libtile.lowering.tileas.memory.storage_lives import places_of
 from libtile.lowering.to_llvm.storage import Buffer, BulkToken, Descriptor, Place, Ring, TensorMemory, Turn
 from libtile.lowering.to_tileas.types import layout_of
 from libtile.support.diagnostics import LoweringError, UnsupportedError

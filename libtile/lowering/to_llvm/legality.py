@@ -48,7 +48,7 @@ from libtile.ir.operands import source_of
 from libtile.ir.tile_form import TileOp, operand_group, type_text
 from libtile.lowering.discardable import DECISIONS, FACTS
 from libtile.lowering.legality import NUMBERS, Stage
-from libtile.lowering.tileas.fences import ACQUIRES, INSTRUCTION_SEMANTIC, RELEASES
+from libtile.lowering.tileas.memory.fences import ACQUIRES, INSTRUCTION_SEMANTIC, RELEASES
 from libtile.lowering.to_llvm import elementwise
 from libtile.lowering.to_llvm.emitter import RULES
 from libtile.targets import MMA_BLOCK_SCALE, MMA_SYNC, mma_families

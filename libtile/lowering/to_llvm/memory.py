@@ -37,9 +37,9 @@ from libtile.dialects.nv_tileas.memory import (
 from libtile.ir.tile_form import TileOp, element_of, integer_of
 from libtile.layouts.convert import Conversion
 from libtile.lowering.index_width import NARROW
-from libtile.lowering.tileas.fences import instruction_semantic
-from libtile.lowering.tileas.select_copies import offset_bits, vector_of
-from libtile.lowering.tileas.ways import handed_out_by, hands_out
+from libtile.lowering.tileas.copies.select_copies import offset_bits, vector_of
+from libtile.lowering.tileas.exchanges.ways import handed_out_by, hands_out
+from libtile.lowering.tileas.memory.fences import instruction_semantic
 from libtile.lowering.to_llvm.emitter import Emitter, View, element_name, rule
 from libtile.support.records import replace
 

@@ -17,7 +17,7 @@ from libtile.dialects.nv_tileaa.shapes import (
 )
 from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp
 from libtile.layouts.convert import Conversion
-from libtile.lowering.tileas.ways import ways_of
+from libtile.lowering.tileas.exchanges.ways import ways_of
 from libtile.lowering.to_llvm.emitter import Emitter, rule
 from libtile.support.diagnostics import UnsupportedError
 

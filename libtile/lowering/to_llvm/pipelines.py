@@ -50,9 +50,9 @@ from libtile.dialects.nv_tileas.types import BufferType, PipelineIteratorType, P
 from libtile.ir.tile_form import integer_of
 from libtile.layouts import LinearLayout
 from libtile.lowering.errors import unsupported
-from libtile.lowering.tileas.select_copies import vector_of
-from libtile.lowering.tileas.shared_memory import alignment_of, stage_offsets
-from libtile.lowering.tileas.storage_lives import OFFSET
+from libtile.lowering.tileas.copies.select_copies import vector_of
+from libtile.lowering.tileas.memory.shared_memory import alignment_of, stage_offsets
+from libtile.lowering.tileas.memory.storage_lives import OFFSET
 from libtile.lowering.to_llvm import rings, tensor_memory
 from libtile.lowering.to_llvm.emitter import Emitter, element_name, rule
 from libtile.lowering.to_llvm.memory import tiled_operands

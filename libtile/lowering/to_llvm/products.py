@@ -8,7 +8,7 @@ from xdsl.dialects.builtin import IntegerAttr
 from libtile.codegen import mma, mma_block_scale, mma_scaled
 from libtile.dialects.nv_tileas.attributes import FMA
 from libtile.dialects.nv_tileas.products import DotOp, ScaledDotOp
-from libtile.lowering.tileas.ways import STEPS_AT_ONCE, shared_ways_of
+from libtile.lowering.tileas.exchanges.ways import STEPS_AT_ONCE, shared_ways_of
 from libtile.lowering.to_llvm.emitter import Emitter, rule
 from libtile.support.diagnostics import UnsupportedError
 from libtile.targets import MMA_BLOCK_SCALE

@@ -39,8 +39,7 @@ from libtile.dialects.nv_tileas.types import PipelineIteratorType, PipelineType
 from libtile.ir.places import walk
 from libtile.ir.tile_form import integer_of
 from libtile.lowering.errors import unsupported
-from libtile.lowering.tileas.count_arrivals import BY_THREADS, EMPTY, EXPECTED, FULL
-from libtile.lowering.tileas.shared_memory import (
+from libtile.lowering.tileas.memory.shared_memory import (
     MOST_AGENTS,
     STAGE_BARRIER_BYTES,
     counter_word,
@@ -48,7 +47,8 @@ from libtile.lowering.tileas.shared_memory import (
     drawing_word,
     drawn_sides,
 )
-from libtile.lowering.tileas.storage_lives import BARRIERS, DRAWING
+from libtile.lowering.tileas.memory.storage_lives import BARRIERS, DRAWING
+from libtile.lowering.tileas.pipelines.count_arrivals import BY_THREADS, EMPTY, EXPECTED, FULL
 from libtile.lowering.to_llvm.emitter import Emitter
 from libtile.lowering.to_llvm.storage import Place, Ring, Turn
 from libtile.support.records import replace

@@ -23,8 +23,8 @@ from libtile.dialects.nv_tileas.types import BufferType
 from libtile.ir.tile_form import stored_shape
 from libtile.layouts import LANE, WARP, LinearLayout
 from libtile.lowering.errors import unsupported
-from libtile.lowering.tileas import allocate_tensor_memory as tensor
-from libtile.lowering.tileas.storage_lives import OFFSET, TENSOR_ADDRESS_BYTES
+from libtile.lowering.tileas.memory import allocate_tensor_memory as tensor
+from libtile.lowering.tileas.memory.storage_lives import OFFSET, TENSOR_ADDRESS_BYTES
 from libtile.lowering.to_llvm.emitter import Emitter, element_name, rule
 from libtile.lowering.to_llvm.storage import Buffer, TensorMemory
 from libtile.numerics.elements import STORAGE_BYTES, memory_bits

@@ -31,7 +31,7 @@ from libtile.ir.tile_form import shape_of
 from libtile.layouts import LinearLayout
 from libtile.layouts.convert import Conversion
 from libtile.layouts.renaming import reshaped
-from libtile.lowering.tileas.ways import is_part, shared_ways_of, ways_of
+from libtile.lowering.tileas.exchanges.ways import is_part, shared_ways_of, ways_of
 from libtile.lowering.to_llvm import tensor_memory
 from libtile.lowering.to_llvm.emitter import Emitter, element_name, rule
 from libtile.lowering.to_llvm.storage import Buffer, TensorMemory

@@ -31,9 +31,9 @@ from libtile.dialects.nv_tileas.types import BufferType
 from libtile.ir.tile_form import integer_of
 from libtile.lowering.clusters import CTAS
 from libtile.lowering.errors import unsupported
-from libtile.lowering.tileas.count_arrivals import COUNTED, copied_bytes
-from libtile.lowering.tileas.shared_memory import tile_bytes
-from libtile.lowering.tileas.storage_lives import OFFSET
+from libtile.lowering.tileas.memory.shared_memory import tile_bytes
+from libtile.lowering.tileas.memory.storage_lives import OFFSET
+from libtile.lowering.tileas.pipelines.count_arrivals import COUNTED, copied_bytes
 from libtile.lowering.to_llvm import tensor_memory
 from libtile.lowering.to_llvm.agents import acting_thread
 from libtile.lowering.to_llvm.barrier_objects import held_barrier

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The conversion of nv_tileaa to nv_tileas, which `libtile.lowering.tileas.convert_pass` makes a pass of."""
+"""The conversion of nv_tileaa to nv_tileas, which `libtile.lowering.tileas.parting.convert_pass` makes a pass of."""
 
 from __future__ import annotations
 

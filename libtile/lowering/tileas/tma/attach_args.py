@@ -18,7 +18,7 @@ from libtile.dialects.nv_tileas.tma import TmaOp
 from libtile.dialects.nv_tileas.types import TmaDescType
 from libtile.ir.places import walk
 from libtile.ir.tile_form import erase
-from libtile.lowering.tileas.tma.common import (
+from libtile.lowering.tileas.copies.common import (
     GRID_CONSTANT,
     HIDDEN,
     HOST_CODE,

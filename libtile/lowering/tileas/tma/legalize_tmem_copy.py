@@ -28,7 +28,7 @@ from libtile.dialects.nv_tileas.types import BufferType
 from libtile.ir.places import walk
 from libtile.ir.tile_form import erase, layout_of, stored_element, stored_shape, tile
 from libtile.layouts.linear import LANE, REGISTER, WARP, LinearLayout
-from libtile.lowering.tileas.tma.common import fail
+from libtile.lowering.tileas.copies.common import fail
 from libtile.support.records import dataclass
 
 ROWS = 128

@@ -54,18 +54,18 @@ from libtile.dialects.nv_tileas.types import AsyncTokenType, BufferType, MBarrie
 from libtile.ir.grouped_op import SEGMENTS
 from libtile.ir.places import walk
 from libtile.ir.tile_form import element_of, erase, shape_of
-from libtile.lowering.tileas.free_stages import FreeStages
+from libtile.lowering.tileas.copies.common import HOST_CODE, descriptors, fail, functions, index_of
 from libtile.lowering.tileas.inserter import Inserter
-from libtile.lowering.tileas.shared_memory import tile_bytes
-from libtile.lowering.tileas.tma.common import HOST_CODE, descriptors, fail, functions, index_of
+from libtile.lowering.tileas.memory.free_stages import FreeStages
+from libtile.lowering.tileas.memory.shared_memory import tile_bytes
 from libtile.lowering.tileas.tma.row_copies import choose_row_copies
 from libtile.support.environment import DELAY_WAIT, PREFER_TMA
 from libtile.support.records import dataclass, field
 from libtile.targets import target
 
 if TYPE_CHECKING:
+    from libtile.lowering.tileas.copies.tma_tiles import TmaTile
     from libtile.lowering.tileas.tma.staged_stores import StoredInTurns
-    from libtile.lowering.tileas.tma_tiles import TmaTile
 
 SHARED_ALIGNMENT = 128
 """Bytes to which the shared-memory side of a copy is aligned."""
@@ -260,7 +260,7 @@ class _Lowering:
     def _store_tile(self, tile: TmaTile) -> None:
         """A store of which it is known how the tile lies in shared memory: in stages of a pipeline that are free, where
         there are any."""
-        from libtile.lowering.tileas.staging import loop_over_tiles, staging_of
+        from libtile.lowering.tileas.memory.staging import loop_over_tiles, staging_of
         from libtile.lowering.tileas.tma.staged_stores import store_in_parts, store_in_turns
 
         op = tile.access
@@ -313,7 +313,7 @@ class _Lowering:
 
 def _known_tile(function: FuncOp, op: TiledMemOp) -> TmaTile | None:
     """How a tile that is copied lies in shared memory, where the view and the box tell; None where they do not."""
-    from libtile.lowering.tileas.tma_tiles import Unfit, described_tile
+    from libtile.lowering.tileas.copies.tma_tiles import Unfit, described_tile
 
     if not isinstance(op, TiledStoreOp | TiledLoadOp):
         return None
@@ -329,7 +329,7 @@ def _turns(tiles: Iterable[TmaTile]) -> dict[Operation, StoredInTurns]:
     """The stores in the bodies of loops over tiles."""
     of_loops: dict[scf.ForOp, list[TmaTile]] = {}
     for tile in tiles:
-        from libtile.lowering.tileas.staging import loop_over_tiles
+        from libtile.lowering.tileas.memory.staging import loop_over_tiles
 
         loop = loop_over_tiles(tile.access)
         if isinstance(tile.access, TiledStoreOp) and tile.sparse is None and loop is not None:

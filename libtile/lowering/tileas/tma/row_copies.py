@@ -26,7 +26,7 @@ def choose_row_copies(function: FuncOp, gpu: Target) -> None:
     for op in list(walk(function)):
         if not isinstance(op, TiledLoadOp | TiledStoreOp) or op.atom is not None or not _asks(op):
             continue
-        from libtile.lowering.tileas.tma_tiles import Unfit, described_tile
+        from libtile.lowering.tileas.copies.tma_tiles import Unfit, described_tile
 
         mode = "gather4" if isinstance(op, TiledLoadOp) else "scatter4"
         try:

@@ -22,7 +22,7 @@ from libtile.dialects.nv_tileaa.terminators import ReturnOp
 from libtile.dialects.nv_tileas.tma import GetTmaDescOp, MakeTiledTmaDescOp
 from libtile.ir.places import walk
 from libtile.ir.tile_form import erase
-from libtile.lowering.tileas.tma.common import HOST_CODE, descriptors, fail, functions, index_of, is_on_device
+from libtile.lowering.tileas.copies.common import HOST_CODE, descriptors, fail, functions, index_of, is_on_device
 from libtile.support.records import dataclass
 
 MAX_DEVICE_DESCRIPTORS = 32

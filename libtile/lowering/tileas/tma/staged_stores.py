@@ -34,10 +34,10 @@ from libtile.dialects.nv_tileas.tiles import AllocTensorOp, BarrierOp, CopyOp, E
 from libtile.dialects.nv_tileas.tma import CommitGroupOp, FenceProxyOp, TiledTmaStoreOp
 from libtile.dialects.nv_tileas.types import AsyncTokenType
 from libtile.layouts import parts
+from libtile.lowering.tileas.copies.tma_tiles import TmaTile
 from libtile.lowering.tileas.inserter import Inserter
-from libtile.lowering.tileas.loop_pipelines import carry_more
-from libtile.lowering.tileas.staging import Staging, staging_of
-from libtile.lowering.tileas.tma_tiles import TmaTile
+from libtile.lowering.tileas.memory.staging import Staging, staging_of
+from libtile.lowering.tileas.pipelines.loop_pipelines import carry_more
 from libtile.lowering.to_tileas.types import layout_of, with_layout
 from libtile.support.records import dataclass
 

@@ -1,0 +1,286 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Loops with several products whose operands the loop computes of other products, and of what it carries: what they are
+made of, whoever multiplies (`wgmma_step_chains`, `tensor_step_chains`).
+
+Each tile that TMA copies has a ring of its own; where there is no room for that, tiles that are alike share one. An
+operand that consumers compute is read from registers where it lies so, else from a bridge: a pipeline of one stage that
+consumers both fill and read, since each of them has a part of the tile. One that is there before the loop is brought
+once, and its stage is held through all steps.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Collection, Sequence
+
+from xdsl.ir import Operation, SSAValue
+
+from libtile.dialects import scf
+from libtile.dialects.nv_tileaa.functions import FuncOp
+from libtile.dialects.nv_tileas.attributes import MmaAtomAttr
+from libtile.dialects.nv_tileas.memory import TiledLoadOp
+from libtile.dialects.nv_tileas.pipeline import ConsumerWaitOp
+from libtile.dialects.nv_tileas.products import DotOp
+from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp, CopyOp
+from libtile.dialects.nv_tileas.tma import FenceProxyOp
+from libtile.dialects.nv_tileas.types import ConsumerTokenType
+from libtile.ir.places import walk
+from libtile.lowering.tileas.agents.cluster_pipelines import ALIGNMENT
+from libtile.lowering.tileas.agents.consumers import check_warps, tile_registers
+from libtile.lowering.tileas.agents.fed_steps import FedSteps, NotSpecialized, operand_buffer
+from libtile.lowering.tileas.agents.feeds import Feed
+from libtile.lowering.tileas.agents.remade import without_conversions
+from libtile.lowering.tileas.agents.step_reads import StepRead
+from libtile.lowering.tileas.ahead import is_inside
+from libtile.lowering.tileas.copies.tma_operands import TmaOperand, Unfit, check_token, tma_operand
+from libtile.lowering.tileas.inserter import Inserter
+from libtile.lowering.tileas.memory import staging
+from libtile.lowering.tileas.memory.shared_memory import block_bytes, rings_bytes
+from libtile.lowering.tileas.pipelines.operand_paths import is_read_by
+from libtile.lowering.tileas.pipelines.schedule import stages_wanted
+from libtile.support.records import dataclass
+from libtile.targets import Target
+
+Values = dict[SSAValue, SSAValue]
+
+
+@dataclass(frozen=True)
+class Bridge:
+    """An operand that consumers compute, and that products read from shared memory: the value, in the layout in which
+    threads have it, the pipeline of its buffer, and whether it is filled `once`, in front of the loop."""
+
+    value: SSAValue
+    feed: Feed
+    once: bool
+
+
+@dataclass(frozen=True)
+class StepProduct:
+    """A product, its instruction, and where its operands are: in registers where there is no number of a feed."""
+
+    op: DotOp
+    atom: MmaAtomAttr
+    a: int | None
+    b: int
+
+
+class StepChain(FedSteps):
+    """One kernel, and its loop with products, or one of which it computes something. Unfit where it stays as it is."""
+
+    issues_apart = False
+    """Whether products are issued by another agent than the warps that read tiles from stages as well."""
+
+    def __init__(self, function: FuncOp, gpu: Target, products: Sequence[DotOp], most: int):
+        spec, loop = function.kernel_spec, products[0].parent_op()
+        assert spec is not None and isinstance(loop, scf.ForOp)
+        self.spec = spec
+        if any(p.parent_op() is not loop for p in products):
+            raise Unfit("the kernel has products in several loops")
+        super().__init__(function, gpu, loop)
+        check_warps(spec)
+        self.tiles_by_key: dict[object, TmaOperand] = {}
+        self.reads_by_key: dict[object, StepRead] = {}
+        self.bridges: dict[object, Bridge] = {}
+        found: list[tuple[DotOp, MmaAtomAttr, object, object]] = []
+        for product in products:
+            try:
+                atom = self._instruction(product)
+                found.append((product, atom, *self._sides(product, atom, products)))
+            except Unfit as reason:
+                raise NotSpecialized(str(reason), product) from None
+        if not self.tiles_by_key:
+            raise Unfit("TMA copies nothing to its loop")
+        self._hold(list(self.tiles_by_key.values()))
+        self._look_ahead()
+        for operand in self.operands:
+            check_token(operand.load)
+        keys = [*self.tiles_by_key, *self.bridges]
+        self.reads = {read.load: (keys.index(key), read) for key, read in self.reads_by_key.items()}
+        """The loads whose tiles the kernel's warps read from stages, too: the numbers of the operands, and how."""
+        self.copied = [self._ring([n]) for n in range(len(self.operands))]
+        """The rings of tiles that TMA copies."""
+        self.products = [
+            StepProduct(op, atom, None if a is None else keys.index(a), keys.index(b)) for op, atom, a, b in found
+        ]
+        self.ops = [op for op in self.body.ops if op not in self._gone() and op is not self.body.last_op]
+        self._check_registers()
+        self._set_stages(most)
+
+    # -- what fits --------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def _instruction(self, product: DotOp) -> MmaAtomAttr:
+        """The instruction of a product, whose accumulator has to lie as that wants it."""
+
+    @abstractmethod
+    def _lies_in_registers(self, product: DotOp, atom: MmaAtomAttr) -> bool:
+        """Whether a left operand is in registers as the instruction reads it."""
+
+    def _sides(self, product: DotOp, atom: MmaAtomAttr, products: Sequence[DotOp]) -> tuple[object, object]:
+        """Where the operands of a product are; None for a left one in registers. What warps would bring of a lone
+        product in each step is nothing that others give: it comes earlier by copies some steps ahead."""
+        found: list[object] = []
+        for side, value in (("a", product.a), ("b", product.b)):
+            try:
+                found.append(self._copied(atom, side, value, products))
+                continue
+            except Unfit:
+                given = without_conversions(value)
+                inside = is_inside(given, self.body)
+                if inside and len(products) == 1:
+                    raise
+            in_registers = side == "a" and inside and self._lies_in_registers(product, atom)
+            found.append(None if in_registers else self._bridged(atom, side, given, once=not inside))
+        return found[0], found[1]
+
+    def _copied(self, atom: MmaAtomAttr, side: str, value: SSAValue, products: Collection[Operation]) -> object:
+        others, read = set(self.renamed), None
+        path = self._path(side, value, products, shared=True)
+        try:
+            operand = tma_operand(
+                self.function, self.gpu, atom.instruction, side, path.load, path.order, element=path.element
+            )
+            known = any(found.load is path.load for found in self.reads_by_key.values())
+            if not known and not is_read_by(path.load.value, products):
+                read = StepRead.of(self.gpu, f"#{side.upper()} ", operand, path.order)
+        except Unfit:
+            self.renamed = others  # consumers load it themselves
+            raise
+        key = path.load, path.order, path.element
+        self.tiles_by_key.setdefault(key, operand)
+        if read is not None:
+            self.reads_by_key[key] = read
+        return key
+
+    def _bridged(self, atom: MmaAtomAttr, side: str, value: SSAValue, *, once: bool) -> object:
+        """An operand that consumers bring to shared memory in each step, or once."""
+        type_ = operand_buffer(self.gpu, atom, side, value)
+        key = value, type_
+        self.bridges.setdefault(key, Bridge(value, Feed((type_,), {}), once))
+        return key
+
+    def _gone(self) -> set[Operation]:
+        """The ops that copies take over: loads that no warps read from stages, and what renames them for products
+        alone."""
+        renamed, products = {op for op in self.renamed if op.parent is self.body}, {p.op for p in self.products}
+        for load in self.reads:
+            renamed.remove(load)
+        return {op for op in renamed if isinstance(op, TiledLoadOp) or is_read_by(op.results[0], products)}
+
+    @property
+    def _carried(self) -> int:
+        """Registers of a thread for tiles that the loop carries, or what is around it, but for sums of products."""
+        sums = {p.op.c for p in self.products}
+        return self.around + sum(tile_registers(v) for v in self.body.args if v not in sums)
+
+    @abstractmethod
+    def _check_registers(self) -> None:
+        """Unfit where sums that are under way together take more registers than a thread has."""
+
+    def _set_stages(self, most: int) -> None:
+        """As many stages for each ring as there is room for beside bridges and what is stored, first for those with the
+        fewest. Where there is none for a stage of each, tiles that are alike share a ring."""
+        gone = [op for op in walk(self.loop) if isinstance(op, ConvertLayoutOp) and _is_for_products(op)]
+        rows = self.products[0].atom.instruction.m
+        kept = min(staging.kept_beside(self.function, self.body, gone, rows))
+        if self.outer is not None:  # rings stay beside what is behind the loop
+            kept = max(kept, min(self.kept(rows)))
+        bridges = [bridge.feed.type for bridge in self.bridges.values()]
+        free = block_bytes(self.gpu, self.spec) - kept
+
+        def taken(stages: Sequence[int]) -> int:
+            return rings_bytes([*(f.staged(n) for f, n in zip(self.copied, stages)), *bridges], ALIGNMENT)
+
+        if (lone := taken([1] * len(self.copied))) > free:
+            self.copied = self._shared_rings()
+        wanted = [
+            max(stages_wanted(self.operands[n].load, most) for turn in ring.turns for n in turn) for ring in self.copied
+        ]
+        stages, growing = [1] * len(self.copied), set(range(len(self.copied)))
+        if taken(stages) > free:
+            raise Unfit(f"{lone} bytes of tiles do not fit the {free} bytes of shared memory that are free")
+        while growing:
+            least = min(growing, key=lambda n: (stages[n], n))
+            more = [n + (place == least) for place, n in enumerate(stages)]
+            if more[least] > wanted[least] or taken(more) > free:
+                growing.remove(least)
+            else:
+                stages = more
+        for feed, count in zip(self.copied, stages):
+            feed.stages = count
+
+    def _shared_rings(self) -> list[Feed]:
+        """Rings, each for all tiles of a type that one product reads: they take turns there in the products' order."""
+        found: dict[object, tuple[TmaOperand, list[int]]] = {}
+        for n, tile in enumerate(self.operands):
+            lone = self.readers(n) == 1
+            found.setdefault((tile.type, tile.ctas) if lone else n, (tile, []))[1].append(n)
+        return [self._ring(numbers) for _, numbers in found.values()]
+
+    def _ring(self, numbers: Sequence[int]) -> Feed:
+        """The ring of tiles that are alike, which take turns there; of a lone one that another agent reads, too."""
+        first, *more = numbers
+        apart = int(self.issues_apart and any(first == n for n, _ in self.reads.values()))
+        tile = self.operands[first]
+        return Feed(
+            (tile.type,), {first: 0}, tile.ctas, consumers=1 + apart, consumer=apart, more=tuple({n: 0} for n in more)
+        )
+
+    # -- the new code -----------------------------------------------------------------------------------------------
+
+    @property
+    def feeds(self) -> list[Feed]:
+        """Of tiles that TMA copies, and of bridges."""
+        return [*self.copied, *(bridge.feed for bridge in self.bridges.values())]
+
+    def feed_of(self, number: int) -> Feed:
+        """The pipeline of an operand, by its number: tiles that TMA copies come first, and then bridges."""
+        if number >= len(self.operands):
+            return list(self.bridges.values())[number - len(self.operands)].feed
+        return next(ring for ring in self.copied if any(number in turn for turn in ring.turns))
+
+    def before(self, number: int) -> list[int]:
+        """The operands that have a pipeline's turns before one in each step."""
+        if number >= len(self.operands):
+            return []
+        return [n for turn in self.feed_of(number).turns for n in turn if n < number]
+
+    def readers(self, number: int) -> int:
+        """How many times a stage is read in a step: by products, and by warps."""
+        by_warps = any(number == n for n, _ in self.reads.values())
+        return sum((number == p.a) + (number == p.b) for p in self.products) + by_warps
+
+    @property
+    def bridged(self) -> range:
+        """The numbers of the bridges."""
+        return range(len(self.operands), len(self.operands) + len(self.bridges))
+
+    @property
+    def once(self) -> list[int]:
+        """The numbers of the bridges that are filled in front of the loop."""
+        return [n for n, bridge in zip(self.bridged, self.bridges.values()) if bridge.once]
+
+    def bring(self, at: Inserter, number: int, place: SSAValue, values: Values) -> None:
+        """Fill a bridge, by its number."""
+        bridge = list(self.bridges.values())[number - len(self.operands)]
+        value = values.get(bridge.value, bridge.value)
+
+        def fill(stage: Inserter, buffers: Sequence[SSAValue]) -> None:
+            stage.add(CopyOp.make(value, buffers[0]))
+            stage.add(FenceProxyOp.make(proxy="async.shared"))
+
+        bridge.feed.fill(at, place, fill)
+
+    def wait(self, at: Inserter, number: int, place: SSAValue) -> SSAValue:
+        """Wait for the stage of an operand: the token by which it is released."""
+        feed = self.feed_of(number)
+        return at.value(ConsumerWaitOp.make(feed.pipe, place, results=[ConsumerTokenType(feed.types)]))
+
+    @abstractmethod
+    def make(self) -> None:
+        """Make the agents, in place of the loop."""
+
+
+def _is_for_products(op: ConvertLayoutOp) -> bool:
+    """Whether a conversion brings operands to products only."""
+    return all(isinstance(use.operation, DotOp) for use in op.result.uses)
