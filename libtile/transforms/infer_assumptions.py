@@ -142,6 +142,8 @@ def _bounds(type_: TileType, fact: Fact, stated: Fact) -> Iterator[Attribute]:
     upper = None if fact.upper is None or fact.upper >= limit - 1 else fact.upper
     if (lower, upper) == (None, None) or (lower, upper) == (stated.lower, stated.upper):
         return
+    if lower is not None and upper is not None and lower > upper:
+        return  # of a loop that has no iteration: nothing is such a number
     yield BoundedAttr(lower, upper)
 
 

@@ -94,3 +94,19 @@ def test_sizes_strides_and_indices_are_bounded_and_divided():
 def test_nothing_is_stated_of_what_may_wrap_around_or_is_stated_already():
     assert stated(VIEW.replace("bounded<4, 1000>", "bounded<4, 2147483647>"))[:1] == ["div_by<32>"]
     assert stated(VIEW.replace("%more, 16]", "%size, 16]").replace("%wide, 1]", "%stride, 1]")) == ["bounded<1, 999>"]
+
+
+def test_of_what_never_runs_no_bounds_are_stated():
+    """A loop from 5 to -2 has no iteration, and its number no value."""
+    body = f"""
+      %from = constant <i32: 5> : tile<i32>
+      %to = constant <i32: -2> : tile<i32>
+      %one = constant <i32: 1> : tile<i32>
+      %p = assume div_by<16>, %a : tile<ptr<f32>>
+      %v = make_tensor_view %p, shape = [%x, 16], strides = [16, 1] : tile<i32> -> {TYPE.replace("?,1", "16,1")}
+      %w = make_partition_view %v : {TILES.replace("?,1", "16,1")}
+      for %i in (%from to %to, step %one) : tile<i32> {{
+        %t, %k = load_view_tko weak %w[%i, %one] : {TILES.replace("?,1", "16,1")}, tile<i32> -> tile<2x16xf32>, token
+        %s = store_view_tko weak %t, %w[%y, %i] : tile<2x16xf32>, {TILES.replace("?,1", "16,1")}, tile<i32> -> token
+      }}"""
+    assert not any("bounded" in fact for fact in stated(body))
