@@ -141,6 +141,19 @@ class FromAddress:
     make: Callable[[int], bytes]
 
 
+@dataclass(frozen=True)
+class AddressTable:
+    """A parameter that is the address of a table of 64-bit words in device memory, some of which are addresses there:
+    by their indices, an array and the byte offset into it."""
+
+    words: np.ndarray
+    places: dict[int, tuple[np.ndarray, int]]
+
+
+Parameter = bytes | tuple[np.ndarray, int] | FromAddress | AddressTable
+"""What `Device.launch` takes for a parameter."""
+
+
 class Device:
     """A GPU, the first one without a number. A fault of a kernel poisons its context; `reset` makes a new one."""
 
@@ -197,7 +210,7 @@ class Device:
         entry: str,
         grid: Sequence[int],
         block: Sequence[int],
-        parameters: Sequence[bytes | tuple[np.ndarray, int] | FromAddress],
+        parameters: Sequence[Parameter],
         *,
         dynamic_shared: int = 0,
         repeat: int = 0,
@@ -207,9 +220,9 @@ class Device:
         With `repeat` it is launched so often again, and the shortest time between events around a launch is returned,
         in seconds; memory is what the first launch left.
 
-        A parameter is its bytes, or an array and the byte offset of the address into it, or made of such an address:
-        each array is copied to the device once and back afterwards. CudaError for what fails, a fault of the kernel
-        included; the context is made anew then.
+        A parameter is its bytes, or an array and the byte offset of the address into it, or made of such an address, or
+        a table that has some: each array is copied to the device once and back afterwards. CudaError for what fails, a
+        fault of the kernel included; the context is made anew then.
         """
         driver = self.driver
         module = driver.handle("cuModuleLoadData", cubin)
@@ -226,12 +239,21 @@ class Device:
                     driver.call("cuMemcpyHtoD_v2", address, array.ctypes.data, array.nbytes)
             return memory[id(array)][0] + offset
 
+        def with_addresses(table: AddressTable) -> np.ndarray:
+            words = np.array(table.words, np.int64)
+            for index, place in table.places.items():
+                words[index] = address_of(place)
+            words.flags.writeable = False  # nothing comes back
+            return words
+
         try:
             function = driver.handle("cuModuleGetFunction", module, entry.encode())
             holders = []
             for parameter in parameters:
                 if isinstance(parameter, FromAddress):
                     parameter = parameter.make(address_of(parameter.place))
+                elif isinstance(parameter, AddressTable):
+                    parameter = address_of((with_addresses(parameter), 0)).to_bytes(8, "little")
                 elif not isinstance(parameter, bytes):
                     parameter = address_of(parameter).to_bytes(8, "little")
                 holders.append(ctypes.create_string_buffer(parameter, len(parameter)))

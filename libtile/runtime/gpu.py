@@ -11,7 +11,15 @@ import numpy as np
 
 from libtile.compiler.options import LAUNCH_ABIS
 from libtile.interpreter.entries import LaunchError
-from libtile.runtime.cuda_driver import TILE_IR_VERSION, CudaError, Device, FromAddress, captured_stdout
+from libtile.runtime.cuda_driver import (
+    TILE_IR_VERSION,
+    AddressTable,
+    CudaError,
+    Device,
+    FromAddress,
+    Parameter,
+    captured_stdout,
+)
 from libtile.runtime.tensor_maps import tensor_map
 from libtile.support.errors import LibtileError
 from libtile.targets.tensor_map import TensorMapError
@@ -20,6 +28,7 @@ if TYPE_CHECKING:
     from xdsl.ir import Operation
 
     from libtile.interpreter import RunResult
+    from libtile.interpreter.address_space import Memory
     from libtile.ir.kernels import TensorMapRecipe
 
 
@@ -79,8 +88,6 @@ def run_on_gpu(
     from libtile.interpreter.launch import normal_grid, prepare
     from libtile.interpreter.machine import RunResult
 
-    if any(isinstance(arg, list | tuple) for arg in args):
-        raise LaunchError("the GPU takes no list of arrays: use the interpreter")
     device = device or Device()
     entry = find_entry(module, kernel)
     if entry.host:
@@ -95,13 +102,15 @@ def run_on_gpu(
     )
     made = compile_module(module, options, verify=False)
     compiled = made.kernels[name]
-    parameters: list[bytes | tuple[np.ndarray, int] | FromAddress] = []
+    parameters: list[Parameter] = []
     for arg, value, declared in zip(args, values, compiled.params, strict=True):
-        allocation = memory.find(int(value)) if isinstance(arg, np.ndarray) else None
-        if allocation is not None:
-            parameters.append((allocation.data, int(value) - allocation.base))
-        else:
+        place = _place(memory, int(value)) if isinstance(arg, np.ndarray | list | tuple) else None
+        if place is None:
             parameters.append(np.asarray(value).tobytes().ljust(declared.size, b"\0"))
+        elif isinstance(arg, np.ndarray):
+            parameters.append(place)
+        else:
+            parameters.append(_table(memory, place[0].view(np.int64), arg))
     if used == "simt":  # else the driver calls the cubin's host code
         parameters += [_tensor_map(recipe, parameters[recipe.base], values, name) for recipe in compiled.descriptors]
     block = compiled.block_dim if used == "simt" else (1, 1, 1)
@@ -118,10 +127,23 @@ def run_on_gpu(
     return RunResult(name, extents, blocks, seconds, output=printed[0], backend="gpu", gpu_name=options.gpu_name)
 
 
-def _tensor_map(
-    recipe: TensorMapRecipe, base: bytes | tuple[np.ndarray, int] | FromAddress, values: Sequence[Any], name: str
-) -> FromAddress:
-    """The parameter that is a tensor map. LaunchError for sizes and strides that none has."""
+def _place(memory: Memory, address: int) -> tuple[np.ndarray, int] | None:
+    """The array that holds an address, and the byte offset into it; None where none does."""
+    allocation = memory.find(address)
+    return None if allocation is None else (allocation.data, address - allocation.base)
+
+
+def _table(memory: Memory, words: np.ndarray, arrays: Sequence[np.ndarray]) -> AddressTable:
+    """The parameter that is a table of arrays, whose rows begin with their addresses."""
+    starts = np.cumsum([0, *(1 + 2 * array.ndim for array in arrays)])[:-1]
+    places = {int(start): _place(memory, int(words[start])) for start in starts}
+    return AddressTable(words, {start: place for start, place in places.items() if place is not None})
+
+
+def _tensor_map(recipe: TensorMapRecipe, base: Parameter, values: Sequence[Any], name: str) -> FromAddress:
+    """The parameter that is a tensor map. LaunchError for sizes and strides that none has, or for a table."""
+    if isinstance(base, AddressTable):
+        raise LaunchError(f"parameter {recipe.base} of {name!r} is read through a tensor map, and is no array")
     assert not isinstance(base, FromAddress)  # as no parameter of a program is
     place = int.from_bytes(base, "little") if isinstance(base, bytes) else base
     try:

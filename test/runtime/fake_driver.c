@@ -82,6 +82,10 @@ int cuLaunchKernel(const char *name, unsigned gx, unsigned gy, unsigned gz, unsi
         const int sizes[] = {1, 1, 8, 2, 4, 8};
         for (int i = 0; i < 6; out += sizes[i++])
             memcpy(out, parameters[i], sizes[i]);
+    } else if (!strcmp(name, "rows")) { // a table of arrays of one dimension, how many they are, and where their firsts go
+        int64_t *table = *(int64_t **)parameters[0];
+        for (int i = 0; i < *(int32_t *)parameters[1]; i++)
+            (*(float **)parameters[2])[i] = **(float **)(table + 3 * i) + 100 * table[3 * i + 1] + 1000 * table[3 * i + 2];
     } else if (!strcmp(name, "maps")) { // three pointers, three sizes, two tensor maps: all into the third array
         uint8_t *out = *(uint8_t **)parameters[2];
         memcpy(out, parameters[0], 8);

@@ -6,12 +6,15 @@ from __future__ import annotations
 import shutil
 import struct
 import subprocess
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import libtile
+from libtile.cutile.pytest_plugin import pytest_load_initial_conftests
 from libtile.interpreter.entries import LaunchError
 from libtile.runtime import cuda_driver
 from libtile.runtime.cuda_driver import Device, GpuUnavailableError
@@ -113,6 +116,44 @@ def test_scalars_have_the_bytes_of_their_types(machine):
     libtile.run(SCALARS.encode(), args=[1, -2, 3 - 2**40, 1.5, 0.25, -3.0, out], backend="gpu")
     parts = [out[:1], out[1:2].view("i1"), out[2:10].view("i8"), out[10:12].view("f2"), out[12:16].view("f4")]
     assert [part[0] for part in [*parts, out[16:].view("f8")]] == [1, -2, 3 - 2**40, 1.5, 0.25, -3.0]
+
+
+def test_a_list_of_arrays_is_a_table_of_their_addresses(machine):
+    text = "cuda_tile.module @m { entry @rows(%t: tile<ptr<i64>>, %n: tile<i32>, %out: tile<ptr<f32>>) { return } }"
+    whole, out = np.arange(20, dtype=np.float32), np.zeros(3, np.float32)
+    libtile.run(text.encode(), args=[[whole[3:7], whole[4::5], np.full(2, 9, np.float32)], 3, out], backend="gpu")
+    assert out.tolist() == [1403, 5404, 1209]  # the first element, 100 times the size, 1000 times the stride
+    assert sorted(machine.calls("cuMemAlloc")) == sorted(f"cuMemAlloc {n}" for n in (9 * 8, 68, 8, 12))
+    assert machine.calls("cuMemcpyDtoH") == [f"cuMemcpyDtoH {n}" for n in (68, 8, 12)]  # all but the table
+
+
+CUTILE_TEST = """
+import cuda.tile as ct
+import numpy as np
+
+@ct.kernel
+def vector_add(a, b, out):
+    ct.store(out, 0, ct.load(a, 0, (16,)) + ct.load(b, 0, (16,)))
+
+def test_it():
+    ct.launch(None, (1,), vector_add, (np.ones(16, np.float32), np.ones(16, np.float32), np.zeros(16, np.float32)))
+"""
+
+
+def test_a_projects_cutile_tests_are_launched_on_the_gpu(machine, tmp_path):
+    pytest.importorskip("cuda.tile")
+    (tmp_path / "test_it.py").write_text(CUTILE_TEST)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--cutile-backend=gpu"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+    (launched,) = machine.calls("cuLaunchKernel")
+    assert "vector_add" in launched and "grid 1 1 1" in launched
+
+
+def test_checks_of_cutile_tests_are_refused_on_the_gpu():
+    options = SimpleNamespace(cutile_backend="gpu", cutile_gpu=None, cutile_check="full")
+    with pytest.raises(pytest.UsageError, match="--cutile-backend: the gpu checks nothing"):
+        pytest_load_initial_conftests(SimpleNamespace(known_args_namespace=options))
 
 
 def test_an_address_is_passed_as_it_is(machine):
