@@ -328,7 +328,7 @@ def main() -> None:
     running = actions.add_parser("run")
     running.add_argument("--suite", choices=tuple(suites), default="cutile-python")
     running.add_argument("files", nargs="*", help="files in the checkout; all without")
-    running.add_argument("--backend", choices=("interpreter", "simulator"), default="interpreter")
+    running.add_argument("--backend", choices=("interpreter", "simulator", "gpu"), default="interpreter")
     running.add_argument("--gpu", default="sm_90")
     running.add_argument("--limit", type=float, default=3600.0, help="seconds for all files")
     running.add_argument("--test-limit", type=float, default=120.0, help="seconds for a test")
