@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TextIO
 
+from libtile.cutile.arrays import GivenArray
 from libtile.cutile.refusals import RefusedType, RefusedValue, refused_kernels
 from libtile.cutile.signature import Arguments, Table, read_arguments
 from libtile.ir.facts import MAX_GRID
@@ -57,10 +58,11 @@ def launch(
     out: TextIO | None = None,
     max_steps: int | None = None,
 ) -> RunResult:
-    """Run a `ct.kernel` over a grid of tile blocks, as `ct.launch` does, with arrays in host memory.
+    """Run a `ct.kernel` over a grid of tile blocks, as `ct.launch` does, with arrays in host memory or, by the backend
+    "gpu", on the GPU.
 
-    `grid` is a tuple of one to three extents. `args` are what `ct.launch` takes, with numpy arrays or torch tensors of
-    the CPU for arrays: arrays (also slices and other strided views), lists of them, bools, ints, floats, constants, and
+    `grid` is a tuple of one to three extents. `args` are what `ct.launch` takes, with numpy arrays or torch tensors
+    for arrays: arrays (also slices and other strided views), lists of them, bools, ints, floats, constants, and
     tuples of all these. They are modified in place.
 
     `backend` is "interpreter", "simulator" (the code for `gpu_name`, by default sm_90, in the PTX simulator) or "gpu";
@@ -105,7 +107,7 @@ def launch_made(
         watch(kernel._annotated_function.pyfunc.__name__, symbol, data, extents)
     return run(
         data, symbol,
-        grid=extents, args=[_given(word) for word in arguments.flat],
+        grid=extents, args=[_given(word, backend == "gpu") for word in arguments.flat],
         backend=backend, gpu_name=gpu_name, check=check or ("basic" if backend == "gpu" else DEFAULT_CHECK),
         block_order=block_order, out=out or sys.stdout, max_steps=max_steps,
         opt_level=kernel._compiler_options.opt_level_for_target(gpu_name or DEFAULT_TARGET),
@@ -201,19 +203,24 @@ def _key(constraint: Any) -> Any:
     return constraint
 
 
-def _given(word: Any) -> Any:
-    """A flat parameter as the backends take it."""
+def _given(word: Any, on_gpu: bool = False) -> Any:
+    """A flat parameter as the backends take it: of arrays on a GPU, which only that backend takes, the addresses."""
     import numpy as np
 
+    if isinstance(word, GivenArray):
+        return word.address if on_gpu and word.memory is None else word.in_host_memory()
     if not isinstance(word, Table):
         return word
+    if on_gpu and all(array.memory is None for array in word.arrays):
+        return np.array([[array.address, *array.shape, *array.strides] for array in word.arrays], np.int64)
     return [
         np.lib.stride_tricks.as_strided(
-            array.memory[: array.memory.size // size * size].view(f"V{size}"),
+            memory[: array.size // size * size].view(f"V{size}"),
             array.shape,
             tuple(size * stride for stride in array.strides),
-            writeable=bool(array.memory.flags.writeable),
+            writeable=bool(memory.flags.writeable),
         )
         for array in word.arrays
+        for memory in [array.in_host_memory()]
         for size in [array.dtype.bitwidth // 8]
     ]

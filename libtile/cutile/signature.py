@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from libtile.cutile.arrays import HostArray, float_word, host_array, is_array, scalar_word
+from libtile.cutile.arrays import GivenArray, float_word, given_array, is_array, scalar_word
 from libtile.cutile.refusals import RefusedType, RefusedValue
 from libtile.support.records import dataclass
 
@@ -24,7 +24,8 @@ MOST_DIMENSIONS = 5
 
 @dataclass(frozen=True)
 class Arguments:
-    """The arguments of a launch: a constraint for each parameter of the Python function, and the flat parameters."""
+    """The arguments of a launch: a constraint for each parameter of the Python function, and the flat parameters:
+    numbers, arrays, and lists of arrays as Tables."""
 
     constraints: tuple[Any, ...]
     flat: tuple[Any, ...]
@@ -33,7 +34,7 @@ class Arguments:
 def read_arguments(kernel: Any, args: Sequence[Any], *, shapes: bool = True) -> Arguments:
     """The arguments of a `ct.kernel`. Sizes of one become constants with `shapes` (calling convention v2 and later).
 
-    TypeError for arguments that the kernel does not take, and what `host_array` raises.
+    TypeError for arguments that the kernel does not take, and what `given_array` raises.
     """
     annotations = kernel._annotated_function.parameter_annotations
     if len(args) != len(annotations):
@@ -106,8 +107,8 @@ class _Reader:
         if isinstance(arg, list):
             return self._list(node.list, arg)
         if is_array(arg):
-            array = host_array(arg, _index_bits(node.array))
-            self.flat += array.words
+            array = given_array(arg, _index_bits(node.array))
+            self.flat += [array, *array.shape, *array.strides]
             return self._array([array], node.array)
         raise RefusedType(f"Invalid {path}: {_why_not(arg)}")
 
@@ -125,7 +126,7 @@ class _Reader:
                     if isinstance(item, bool | int | float | list)
                     else f"Invalid list item #{number}: unsupported object type '{_name(item)}'"
                 )
-            arrays.append(host_array(item, _index_bits(element)))
+            arrays.append(given_array(item, _index_bits(element)))
         for array in arrays:
             if array.dtype is not arrays[0].dtype:
                 raise RefusedType("Arrays in list vary in data type")
@@ -134,7 +135,7 @@ class _Reader:
         self.flat += [Table(tuple(arrays)), len(arrays)]
         return ListConstraint(self._array(arrays, element), alias_groups=(), elements_may_alias=True)
 
-    def _array(self, arrays: Sequence[HostArray], annotation: Any) -> Any:
+    def _array(self, arrays: Sequence[GivenArray], annotation: Any) -> Any:
         """The constraint that holds for all of the arrays, which agree in dtype and rank."""
         from cuda.tile.compilation import ArrayConstraint
 
@@ -165,16 +166,17 @@ class _Reader:
             base_addr_divisible_by=DIVISOR if all(map(self._is_aligned, arrays)) else 1,
         )  # fmt: skip
 
-    def _is_aligned(self, array: HostArray) -> bool:
+    def _is_aligned(self, array: GivenArray) -> bool:
         """Whether an array's base is aligned, here and where a backend maps it."""
-        offset = array.address - self.starts.get(array.address, array.address)
+        start = array.address if array.device else self.starts.get(array.address, array.address)
+        offset = array.address - start
         return array.address % DIVISOR == 0 and offset % DIVISOR == 0
 
 
 def _starts(args: Sequence[Any]) -> dict[int, int]:
     """By the address of each array, that of the first array of those whose memory is connected with its own: backends
     map them together, the first one to an aligned address."""
-    spans = sorted((a.address, a.address + a.memory.size) for a in _arrays(args))
+    spans = sorted((a.address, a.address + a.size) for a in _arrays(args))
     starts: dict[int, int] = {}
     start = end = -1
     for address, last in spans:
@@ -184,19 +186,19 @@ def _starts(args: Sequence[Any]) -> dict[int, int]:
     return starts
 
 
-def _arrays(args: Sequence[Any]) -> Iterator[HostArray]:
+def _arrays(args: Sequence[Any]) -> Iterator[GivenArray]:
     for arg in args:
         if isinstance(arg, tuple | list):
             yield from _arrays(arg)
         elif is_array(arg):
-            yield host_array(arg, 64)
+            yield given_array(arg, 64)
 
 
 @dataclass(frozen=True)
 class Table:
     """A list of arrays among the flat parameters: a pointer to rows of 64-bit words."""
 
-    arrays: tuple[HostArray, ...]
+    arrays: tuple[GivenArray, ...]
 
 
 def _name(value: object) -> str:
@@ -236,7 +238,7 @@ def _axes(annotation: Any, name: str, rank: int) -> frozenset[int]:
     return frozenset(found)
 
 
-def _one_for_all(arrays: Sequence[HostArray], what: str, axis: int, static: bool) -> int:
+def _one_for_all(arrays: Sequence[GivenArray], what: str, axis: int, static: bool) -> int:
     """The size or stride along an axis; where it is to be a constant, all arrays must have the same."""
     first = int(getattr(arrays[0], what)[axis])
     for array in arrays if static else ():
@@ -246,7 +248,7 @@ def _one_for_all(arrays: Sequence[HostArray], what: str, axis: int, static: bool
     return first
 
 
-def _all(arrays: Sequence[HostArray], what: str, axis: int, holds: Any) -> bool:
+def _all(arrays: Sequence[GivenArray], what: str, axis: int, holds: Any) -> bool:
     return all(holds(getattr(array, what)[axis]) for array in arrays)
 
 
@@ -263,7 +265,7 @@ def _whole_lines(bits: int) -> Any:
     return lambda stride: stride * bits % (8 * DIVISOR) == 0
 
 
-def _lies_apart(array: HostArray) -> bool:
+def _lies_apart(array: GivenArray) -> bool:
     """Whether no two indices can be the same element: by stride, each covers what the smaller ones span."""
     axes = sorted(zip(array.strides, array.shape))
     if axes and axes[0][0] <= 0:

@@ -116,6 +116,10 @@ def run_on_gpu(
     block = compiled.block_dim if used == "simt" else (1, 1, 1)
     started = time.monotonic()
     try:
+        if any(
+            isinstance(arg, int) and parameter.pointee is not None for arg, parameter in zip(args, entry.parameters)
+        ):
+            device.driver.call("cuCtxSynchronize")  # the work on other streams that arrays on the device wait for
         with captured_stdout() as printed:
             shortest = device.launch(made.cubin, name, extents, block, parameters, repeat=repeat)
     except CudaError as error:
