@@ -158,6 +158,8 @@ def _tensor_map(recipe: TensorMapRecipe, base: Parameter, values: Sequence[Any],
 
 
 def _hint(error: CudaError, device: Device, used: str) -> str:
+    if error.name == "CUDA_ERROR_JIT_COMPILER_NOT_FOUND":
+        return "; the driver loads code that fills tensor maps by libnvidia-ptxjitcompiler.so.1: put it beside libcuda"
     if error.call == "cuModuleLoadData" and used == "tileir" and device.driver_version < TILE_IR_VERSION:
         version = f"{device.driver_version // 1000}.{device.driver_version % 1000 // 10}"
         return f"; a Tile IR cubin needs a driver for CUDA 13.1, and this one is for {version}: use launch_abi='simt'"

@@ -109,6 +109,9 @@ int cuEventElapsedTime(float *milliseconds, void *begin, void *end) {
 }
 
 int cuGetErrorName(int status, const char **text) {
-    return *text = status == 700 ? "CUDA_ERROR_ILLEGAL_ADDRESS" : "CUDA_ERROR_OF_SOME_KIND", 0;
+    *text = status == 700   ? "CUDA_ERROR_ILLEGAL_ADDRESS"
+            : status == 221 ? "CUDA_ERROR_JIT_COMPILER_NOT_FOUND"
+                            : "CUDA_ERROR_OF_SOME_KIND";
+    return 0;
 }
 int cuGetErrorString(int status, const char **text) { return *text = NULL, status; }

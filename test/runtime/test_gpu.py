@@ -101,6 +101,12 @@ def test_a_driver_that_does_not_know_tile_ir_gets_an_ordinary_kernel(machine):
         add(launch_abi="tileir")
 
 
+def test_a_driver_without_its_jit_compiler_is_told_what_is_missing(machine):
+    machine.set(fail="cuModuleLoadData:221")
+    with pytest.raises(GpuFault, match=r"JIT_COMPILER_NOT_FOUND; .*libnvidia-ptxjitcompiler\.so\.1"):
+        add()
+
+
 def test_arrays_that_share_memory_share_it_on_the_device(machine):
     whole = np.arange(1024, dtype=np.float32)
     a, b = whole[:600], whole[400:]
