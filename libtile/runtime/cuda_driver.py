@@ -11,7 +11,7 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
@@ -41,6 +41,7 @@ _PROTOTYPES: dict[str, list[Any]] = {
     "cuDeviceGet": [_POINTER, _NUMBER],
     "cuDeviceGetName": [_TEXT, _NUMBER, _NUMBER],
     "cuDeviceGetAttribute": [_POINTER, _NUMBER, _NUMBER],
+    "cuDevicePrimaryCtxGetState": [_NUMBER, _POINTER, _POINTER],
     "cuDevicePrimaryCtxRetain": [_POINTER, _NUMBER],
     "cuDevicePrimaryCtxRelease_v2": [_NUMBER],
     "cuDevicePrimaryCtxReset_v2": [_NUMBER],
@@ -88,6 +89,8 @@ class Driver:
             raise GpuUnavailableError(
                 f"no CUDA driver: {error}; the backends interpreter and simulator need none"
             ) from None
+        self.own_contexts: set[int] = set()
+        """The devices whose primary context nobody had asked for before us."""
         try:
             self.call("cuInit", 0)
         except CudaError as error:
@@ -155,7 +158,8 @@ Parameter = bytes | tuple[np.ndarray, int] | FromAddress | AddressTable
 
 
 class Device:
-    """A GPU, the first one without a number. A fault of a kernel poisons its context; `reset` makes a new one."""
+    """A GPU, the first one without a number. A fault of a kernel poisons its context; `reset` makes a new one, which
+    takes from others in the process all that they have there: `launch` does so only where there are none."""
 
     def __init__(self, number: int = 0, driver: Driver | None = None) -> None:
         self.driver = driver or default_driver()
@@ -188,6 +192,10 @@ class Device:
         return self.runs(arch) and _capability(arch)[0][0] == self.capability[0]
 
     def _make_context(self) -> None:
+        flags, active = ctypes.c_uint(), ctypes.c_int()
+        self.driver.call("cuDevicePrimaryCtxGetState", self._device, ctypes.byref(flags), ctypes.byref(active))
+        if not active.value:
+            self.driver.own_contexts.add(self._device)
         context = self.driver.handle("cuDevicePrimaryCtxRetain", self._device)
         self.driver.call("cuCtxSetCurrent", context)
         if self._stack is not None:
@@ -222,7 +230,7 @@ class Device:
 
         A parameter is its bytes, or an array and the byte offset of the address into it, or made of such an address, or
         a table that has some: each array is copied to the device once and back afterwards. CudaError for what fails, a
-        fault of the kernel included; the context is made anew then.
+        fault of the kernel included: behind one the context is made anew, unless it was there before us.
         """
         driver = self.driver
         module = driver.handle("cuModuleLoadData", cubin)
@@ -269,12 +277,26 @@ class Device:
 
             seconds = self._shortest(again, repeat) if repeat else None
         except CudaError:
-            self.reset()
+            if self._is_usable():
+                self._give_back(module, memory)
+            elif self._device in driver.own_contexts:
+                self.reset()
             raise
-        for address, _ in memory.values():
-            driver.call("cuMemFree_v2", address)
-        driver.call("cuModuleUnload", module)
+        self._give_back(module, memory)
         return seconds
+
+    def _is_usable(self) -> bool:
+        """Whether the context still takes work: what failed was no fault of a kernel."""
+        try:
+            self.driver.call("cuCtxSynchronize")
+        except CudaError:
+            return False
+        return True
+
+    def _give_back(self, module: int, memory: Mapping[int, tuple[int, np.ndarray]]) -> None:
+        for address, _ in memory.values():
+            self.driver.call("cuMemFree_v2", address)
+        self.driver.call("cuModuleUnload", module)
 
     def _shortest(self, work: Callable[[], None], repeat: int) -> float:
         """The shortest of several times between events around some work, in seconds."""

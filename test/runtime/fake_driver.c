@@ -43,6 +43,9 @@ int cuDeviceGetAttribute(int *value, int attribute, int device) {
     return device != 40;
 }
 
+int cuDevicePrimaryCtxGetState(int device, unsigned *flags, int *active) {
+    return *flags = 0, *active = setting("FAKE_CUDA_ACTIVE", 0), device != 40;
+}
 int cuDevicePrimaryCtxRetain(void **context, int device) { return *context = (void *)7, done("retain", "%d", device); }
 int cuDevicePrimaryCtxRelease_v2(int device) { return done("release", "%d", device); }
 int cuDevicePrimaryCtxReset_v2(int device) { return done("reset", "%d", device); }

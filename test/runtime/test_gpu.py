@@ -197,6 +197,20 @@ def test_a_fault_is_named_and_the_context_made_anew(machine):
     assert (add() == 1).all()
 
 
+def test_a_context_that_others_use_is_left_as_it_is(machine):
+    machine.set(active=1, fail="cuCtxSynchronize:700")
+    with pytest.raises(GpuFault, match="cuCtxSynchronize: CUDA_ERROR_ILLEGAL_ADDRESS"):
+        add()
+    assert machine.calls("reset", "release") == []
+
+
+def test_what_is_no_fault_leaves_the_context_as_it_is(machine):
+    machine.set(fail="cuLaunchKernel:701")
+    with pytest.raises(GpuFault, match="cuLaunchKernel: CUDA_ERROR"):
+        add()
+    assert machine.calls("reset", "cuMemFree", "cuModuleUnload") == ["cuMemFree "] * 3 + ["cuModuleUnload 8"]
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
