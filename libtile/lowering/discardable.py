@@ -192,6 +192,7 @@ FACTS: dict[str, Declared] = {
     NOT_CLUSTERED: Declared((FuncOp,), TEXT),
     FEWER_BLOCKS: Declared((FuncOp,), TEXT),
     "warps_of_one_cta": Declared((FuncOp,), POSITIVE),
+    "cluster_of_its_own": Declared((FuncOp,), FLAG),
     WORKER_WARPS: Declared((FuncOp,), POSITIVE),
     PROGRAMS_TOGETHER: Declared((FuncOp,), POSITIVE),
     LONG_PROGRAMS: Declared((FuncOp,), AXIS_AND_END),

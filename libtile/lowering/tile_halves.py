@@ -13,8 +13,9 @@ each of which is halved along a dimension, to what is stored, and on to loads:
 
 What is whole is loaded or computed by both, and `same_in_cluster` says it of loads: a copy by TMA to both does then.
 Nothing that control depends on may differ, and each product and each store is halved. Where a kernel cannot be split
-so it is compiled for one CTA, and `not_clustered` says why; so it does where more CTAs are asked for than the two. A
-kernel that asks for its rank says itself what each CTA does: it stays as it is, or is refused.
+so it is compiled for one CTA, and `not_clustered` says why, if it asked for a cluster; so it does where more CTAs are
+asked for than the two. A kernel that asks for its rank says itself what each CTA does: it stays as it is, or is
+refused.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ from libtile.dialects.nv_tileaa.types import MemRefType, TiledViewType
 from libtile.ir.operands import set_operand
 from libtile.ir.places import walk
 from libtile.ir.tile_form import is_tile, shape_of
-from libtile.lowering.clusters import CTAS, SAME_IN_CLUSTER, WARPS_OF_ONE
+from libtile.lowering.clusters import CTAS, SAME_IN_CLUSTER, UNASKED, WARPS_OF_ONE
 from libtile.lowering.discardable import NOT_CLUSTERED
 from libtile.lowering.errors import unsupported
 from libtile.lowering.tileas.cleanup import drop_unused, is_pure
@@ -105,6 +106,7 @@ def split(function: FuncOp) -> None:
         _check_ranked(function, spec, gpu)
         return
     warps = function.attributes.pop(WARPS_OF_ONE, None)
+    asked = function.attributes.pop(UNASKED, None) is None
     if spec.num_ctas > CTAS:
         function.properties["kernel_spec"] = KernelSpecAttr(
             spec.entry, spec.num_warps, CTAS, spec.occupancy, spec.target
@@ -115,7 +117,8 @@ def split(function: FuncOp) -> None:
     except Unsplit as reason:
         count = warps.value.data if isinstance(warps, IntegerAttr) else spec.num_warps
         function.properties["kernel_spec"] = KernelSpecAttr(spec.entry, count, 1, spec.occupancy, spec.target)
-        function.attributes[NOT_CLUSTERED] = StringAttr(str(reason))
+        if asked:
+            function.attributes[NOT_CLUSTERED] = StringAttr(str(reason))
         return
     if spec.num_ctas > CTAS:
         fewer = (

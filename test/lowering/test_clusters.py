@@ -64,6 +64,29 @@ def test_halves_of_a_product(m, n, transposed, copies):
     run(text, m + 16, n + 16, 64 * 3 + 16, (m, n), order=1, transposed=transposed, stages=2)
 
 
+def test_a_tile_that_one_cta_cannot_hold_is_for_two_unless_that_is_refused():
+    """Accumulators of 256x256 are 256 registers of each thread of eight warps."""
+    text = tile_gemm(m=256, n=256)
+    made = libtile.compile(libtile.parse(text), gpu_name="sm_90")
+    assert made.kernels["gemm"].cluster == (2, 1, 1) and made.kernels["gemm"].spills == 0
+    one = libtile.compile(libtile.parse(tile_gemm(m=256, n=256, hints="num_cta_in_cga = 1")), gpu_name="sm_90")
+    assert one.kernels["gemm"].cluster == (1, 1, 1)
+    assert "num_ctas=1" in stage(tile_gemm(m=128, n=256))
+
+
+def test_what_one_cta_cannot_hold_and_two_cannot_share_has_one_and_no_remark():
+    text = tile_gemm(m=256, n=256).replace("    return", '    print_tko "x" -> token\n    return')
+    made = libtile.compile(libtile.parse(text), gpu_name="sm_90", emit="tileas")
+    assert "num_ctas=1" in made.tileas and not any(
+        "num_cta_in_cga" in str(r) and "halves" not in str(r) for r in made.remarks
+    )
+
+
+@pytest.mark.slow
+def test_a_tile_for_two_ctas_by_default_is_right():
+    run(tile_gemm(m=256, n=256), 256 + 16, 256 + 16, 64 * 3 + 16, (256, 256), order=1, stages=2)
+
+
 @pytest.mark.parametrize(("m", "n", "gpu_name"), [(192, 64, "sm_90"), (128, 192, "sm_100")])
 def test_parts_of_a_tile_that_lie_outside_of_the_tensor(m, n, gpu_name):
     """Sizes that are multiples of the part's, and not of the tile's: the last half of rows, or part of columns."""

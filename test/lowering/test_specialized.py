@@ -608,7 +608,7 @@ def test_where_products_are_not_parted(wrap, reason):
         ({"div": 4}, "sm_90", "#A cannot be copied by TMA: its base address is not known to be a multiple of 16 bytes"),
         ({"padding": "padding_value = nan, "}, "sm_90",
          "#A cannot be copied by TMA: tensor copies pad with zeros, not with nan"),
-        ({"m": 256, "n": 256}, "sm_90",
+        ({"m": 256, "n": 256, "hints": "num_cta_in_cga = 1"}, "sm_90",
          "accumulators of 256x256 do not fit the registers of 8 warps: num_cta_in_cga = 2 halves them"),
     ],
 )  # fmt: skip

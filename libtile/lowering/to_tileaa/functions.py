@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from math import prod
 
-from xdsl.dialects.builtin import IntegerAttr, i64
+from xdsl.dialects.builtin import IntegerAttr, UnitAttr, i64
 from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 
 from libtile.analysis import Facts
@@ -28,7 +29,7 @@ from libtile.dialects.nv_tileaa.tokens import (
 from libtile.dialects.nv_tileaa.types import MemTokenType, PtrType
 from libtile.ir import tile_form
 from libtile.ir.places import walk
-from libtile.lowering.clusters import CTAS, WARPS_OF_ONE
+from libtile.lowering.clusters import CTAS, UNASKED, WARPS_OF_ONE
 from libtile.lowering.discardable import WORKER_WARPS
 from libtile.lowering.errors import unsupported
 from libtile.lowering.hints import CLUSTER, WORKERS, chosen_hints
@@ -44,6 +45,8 @@ BIG_ACCUMULATORS = 24 << 10
 """32-bit words of the accumulators of a kernel (192 registers of a thread of four warps) from which there are eight."""
 BIG_BESIDE_OPERANDS = 20 << 10
 """The same where a thread's operands lie in registers, too (160 for accumulators)."""
+MOST_ACCUMULATORS = 32 << 10
+"""32-bit words of accumulators that eight warps hold: half of the registers of their threads."""
 TILE_WORDS = 2 << 10
 """32-bit words of the largest tile for each warp (64 registers of a thread), in a kernel without products."""
 MAX_WARPS = 16
@@ -84,6 +87,24 @@ def number_of_warps(op: CudaTileOp, target: Target, ctas: int = 1) -> int:
     while warps > resident:
         warps //= 2
     return max(warps, DEFAULT_WARPS)
+
+
+def _needed_ctas(op: CudaTileOp, target: Target) -> int:
+    """The CTAs that a tile block needs whose hints leave them open: two where what a loop sums of products does not fit
+    the registers of one, and fits those of two."""
+    if not target.has("wgmma") or target.has("tcgen05") or entry_hint(op, "occupancy", target) not in (None, 1):
+        return 1
+    return CTAS if MOST_ACCUMULATORS < _carried_words(op) <= CTAS * MOST_ACCUMULATORS else 1
+
+
+def _carried_words(op: CudaTileOp) -> int:
+    """32-bit words of what one loop carries and products add to: of the loop that has most."""
+    summed = dict.fromkeys(product.operands[ACCUMULATOR] for product in walk(op) if isinstance(product, PRODUCTS))
+    words: Counter[Block] = Counter()
+    for value in summed:
+        if isinstance(value, BlockArgument) and isinstance(type_ := value.type, TileType):
+            words[value.block] += prod(type_.shape) * bit_width(type_.element_type) // 32
+    return max(words.values(), default=0)
 
 
 def _have_more_registers(op: CudaTileOp, target: Target) -> bool:
@@ -164,7 +185,8 @@ def convert_entry(op: CudaTileOp, target: Target) -> Operation:
     lower_ops(context, list(old.ops), exits, lambda values: values)
     context.location = (op.regions[0].block.last_op or op).location
     context.make(ReturnOp, [[]])
-    ctas = entry_hint(op, CLUSTER, target) or 1
+    cluster = entry_hint(op, CLUSTER, target)
+    ctas = _needed_ctas(op, target) if cluster is None else cluster
     warps = number_of_warps(op, target, min(ctas, CTAS))
     spec = KernelSpecAttr(True, warps, ctas, entry_hint(op, "occupancy", target), target.name)
     made = FuncOp.of(name, types, body=Region(block), kernel_spec=spec, location=op.location)
@@ -172,6 +194,8 @@ def convert_entry(op: CudaTileOp, target: Target) -> Operation:
         made.attributes[WORKER_WARPS] = IntegerAttr(asked, i64)
     if ctas > 1:
         made.attributes[WARPS_OF_ONE] = IntegerAttr(number_of_warps(op, target), i64)
+        if cluster is None:
+            made.attributes[UNASKED] = UnitAttr()
     return made
 
 
