@@ -146,3 +146,31 @@ def test_patterns_of_modules_are_kept_and_those_of_inputs_are_not(tmp_path):
     (bundle,) = tmp_path.rglob("*.bundle")
     assert b"(?P<a>x+)|(y)" in bundle.read_bytes()
     assert b"of(an)input" not in bundle.read_bytes()
+
+
+_COMPILED = """
+import sys
+found = []
+sys.addaudithook(lambda event, values: found.append(values) if event == "compile" else None)
+from libtile_tools import startup
+startup.install()
+from libtile_tools import cli
+from tileirdisasm.main import command
+cli.call(command, ["examples/vector_add.bc"])
+print(*found, sep="\\n", file=sys.stderr)
+startup.finish()
+"""
+
+
+def test_a_tool_that_has_run_before_compiles_nothing(tmp_path):
+    environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(tmp_path)}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    command = [sys.executable, "-c", _COMPILED]
+    seen = [
+        subprocess.run(
+            command, capture_output=True, text=True, check=True, env=environment, cwd=ROOT, timeout=PATIENCE
+        ).stderr
+        for _ in range(2)
+    ]
+    assert "_tuple_new" in seen[0]
+    assert seen[1].strip() == ""

@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Shortens the start of a tool's process, most of which is Python making the classes of xDSL and of libtile.
 
-Three things are done, all for a process that is a tool, never for one that imports libtile:
+Four things are done, all for a process that is a tool, never for one that imports libtile:
 
 - The code of modules comes from one file, the bundle (`libtile_tools.kept`), in place of a file for each module, and
   what a module imports in any case is loaded before it, in one go (`libtile_tools.kept_imports`). A tool that finds
   modules missing in it, or changed, adds them at its end.
 - `dataclasses` writes the methods of each class as text and compiles it, every time, and so do
-  `libtile.support.records` with one method, the bytecode's reader, and `inspect` with annotations that are texts. That
-  code is in the bundle too, and so are the programs of modules' regular expressions (`libtile_tools.kept_patterns`).
+  `libtile.support.records` with one method, the bytecode's reader, `inspect` and `typing` with annotations that are
+  texts, and `collections` with tuples that have names. That code is in the bundle too, and so are the programs of
+  modules' regular expressions (`libtile_tools.kept_patterns`).
+- Import statements that find a module loaded do not ask it whether it is a package: see `libtile_tools.quick_imports`.
 - What xDSL needs to find dialects in files is loaded where there is such a file: see `libtile_tools.dialects_in_files`.
 
 None of them has to do with an input, and none changes a class of another library, but that `dataclasses` puts no
@@ -25,7 +27,7 @@ import os
 import sys
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader, all_suffixes
 
-from libtile_tools import dialects_in_files
+from libtile_tools import dialects_in_files, quick_imports
 from libtile_tools.kept import Bundle, bundle
 from libtile_tools.kept_patterns import KeptPatterns
 
@@ -62,7 +64,11 @@ class GeneratedCode:
 
     def evaluate(self, text: str, variables: dict[str, Any] | None = None, names: Any = None) -> Any:
         """What an expression is, as `eval` says."""
-        return builtins.eval(self._code(f"\0eval {text}", text.lstrip(" \t"), "<string>", "eval"), variables, names)
+        return builtins.eval(self.expression(text), variables, names)
+
+    def expression(self, text: str) -> CodeType:
+        """The code of an expression."""
+        return self._code(f"\0eval {text}", text.lstrip(" \t"), "<string>", "eval")
 
     def _code(self, key: str, text: str, filename: str, mode: str) -> CodeType:
         code = self._used.get(key)
@@ -352,6 +358,22 @@ def _keep_annotations(module: ModuleType) -> None:
     module.eval = evaluate  # type: ignore[attr-defined]
 
 
+def _keep_tuples(module: ModuleType) -> None:
+    """How tuples with names are made, by an expression of each class's own."""
+    assert _generated is not None
+    module.eval = _generated.evaluate  # type: ignore[attr-defined]
+
+
+def _keep_references(module: ModuleType) -> None:
+    """Annotations that are texts, which `typing` compiles to see that they are expressions."""
+
+    def compiled(text: str, filename: str, mode: str) -> CodeType:
+        assert _generated is not None
+        return _generated.expression(text) if mode == "eval" else compile(text, filename, mode, dont_inherit=True)
+
+    module.compile = compiled  # type: ignore[attr-defined]
+
+
 def _keep_inits(module: ModuleType) -> None:
     assert _generated is not None
     module.execute = _generated.execute  # type: ignore[attr-defined]
@@ -383,6 +405,7 @@ def install() -> None:
         return
     gc.disable()  # classes and code stay to the end
     _occupy_standard_descriptors()
+    quick_imports.install()
     _kept = bundle()
     if _kept is not None and PathFinder in sys.meta_path:  # as it is wherever nobody has replaced the way of importing
         _finder = KeptFinder(_kept)
@@ -392,10 +415,13 @@ def install() -> None:
         "dataclasses": _keep_methods,
         "re._compiler": _keep_patterns,
         "inspect": _keep_annotations,
+        "collections": _keep_tuples,
+        "typing": _keep_references,
         "libtile.support.records": _keep_inits,
         "libtile.bytecode.ops_source": _keep_codecs,
     }
-    for name in ("dataclasses", "inspect", "re._compiler"):  # which something imports that Python runs before a tool
+    # Something that Python runs before a tool may have imported these.
+    for name in ("collections", "dataclasses", "inspect", "re._compiler", "typing"):
         if name in sys.modules:
             adjusted[name](sys.modules[name])
     replaced: dict[str, Callable[[ModuleType], None]] = {"xdsl.utils.dialect_loader": dialects_in_files.load_on_demand}
