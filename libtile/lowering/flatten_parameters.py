@@ -12,13 +12,13 @@ from collections.abc import Sequence
 from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, ModuleOp
 from xdsl.ir import Block, BlockArgument, Operation
-from xdsl.passes import ModulePass
 
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileaa.kernels import FlatParameter, flat_parameters, kernels_of
 from libtile.dialects.nv_tileaa.pointers import MakeMemRefOp
 from libtile.dialects.nv_tileaa.types import MemRefType
 from libtile.ir.locations import set_location
+from libtile.ir.module_pass import ModulePass
 from libtile.support.records import dataclass
 
 

@@ -35,7 +35,6 @@ from math import copysign
 from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
 from xdsl.ir import BlockArgument, Operation, SSAValue
-from xdsl.passes import ModulePass
 
 from libtile.dialects import arith, scf, tensor
 from libtile.dialects.effect_traits import Observable
@@ -47,6 +46,7 @@ from libtile.dialects.nv_tileaa.shapes import BroadcastOp, SplatOp, ViewOp
 from libtile.dialects.nv_tileaa.terminators import ReturnIfOp
 from libtile.dialects.nv_tileaa.tokens import AssumeOp
 from libtile.dialects.nv_tileaa.types import MemTokenType, ProgramIdType
+from libtile.ir.module_pass import ModulePass
 from libtile.ir.operands import source_of
 from libtile.ir.places import walk
 from libtile.lowering.constants import constant_of

@@ -11,12 +11,12 @@ from __future__ import annotations
 from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, ModuleOp, i64
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.passes import ModulePass
 
 from libtile.dialects.nv_tileaa.attributes import TilingAttr
 from libtile.dialects.nv_tileaa.memory import MemoryOp, TiledAtomicRmwOp, TiledLoadOp, TiledStoreOp
 from libtile.dialects.nv_tileaa.pointers import BlockTileOp
 from libtile.dialects.nv_tileaa.types import MemRefType, TiledViewType
+from libtile.ir.module_pass import ModulePass
 from libtile.ir.operands import set_operand
 from libtile.ir.places import walk
 from libtile.ir.tile_form import build, shape_of

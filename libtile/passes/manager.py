@@ -21,8 +21,8 @@ from libtile.support.records import dataclass
 
 if TYPE_CHECKING:
     from xdsl.ir import Operation
-    from xdsl.passes import ModulePass
 
+    from libtile.ir.module_pass import ModulePass
     from libtile.ir.snapshot import Snapshot
     from libtile.support.diagnostics import Diagnostic
 

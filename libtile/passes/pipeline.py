@@ -24,7 +24,7 @@ from libtile.support.errors import LibtileError
 from libtile.support.records import dataclass, replace
 
 if TYPE_CHECKING:
-    from xdsl.passes import ModulePass
+    from libtile.ir.module_pass import ModulePass
 
 _MAX_NESTING = 64
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from libtile.support.errors import LibtileError
 
 if TYPE_CHECKING:
-    from xdsl.passes import ModulePass
+    from libtile.ir.module_pass import ModulePass
 
 CUDA_TILE, INNER = "cuda_tile", "nv_tileaa"
 """The dialects of functions: those of Tile IR, and those of the two inner dialects, which share theirs."""

@@ -12,11 +12,11 @@ from typing import ClassVar
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
-from xdsl.passes import ModulePass
 
 from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.dialects.cuda_tile.types import TileType, i1, is_integer
+from libtile.ir.module_pass import ModulePass
 from libtile.support.records import dataclass
 from libtile.transforms import canonical_if
 from libtile.transforms.canonical_values import (

@@ -24,7 +24,6 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.passes import ModulePass
 from xdsl.traits import IsTerminator
 
 from libtile.analysis.alias_scopes import is_weak_access
@@ -66,6 +65,7 @@ from libtile.dialects.nv_tileaa.types import DYNAMIC, MemRefType
 from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp
 from libtile.dialects.nv_tileas.tiles import ExtractSliceOp as TileasExtractSliceOp
 from libtile.ir.grouped_op import SEGMENTS
+from libtile.ir.module_pass import ModulePass
 from libtile.ir.operands import source_of
 from libtile.ir.places import walk
 from libtile.ir.tile_form import TileOp, element_of, erase

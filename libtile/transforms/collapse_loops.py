@@ -22,12 +22,12 @@ from math import prod
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, Region, SSAValue
-from xdsl.passes import ModulePass
 
 from libtile.analysis import Facts
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.dialects.cuda_tile.types import TileType, bit_width, i1
 from libtile.dialects.interfaces import StatesFact, body, bounds_of
+from libtile.ir.module_pass import ModulePass
 from libtile.ir.places import is_within, walk
 from libtile.support import statistics
 from libtile.support.records import dataclass

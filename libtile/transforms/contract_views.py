@@ -19,7 +19,6 @@ from collections.abc import Sequence
 from xdsl.context import Context
 from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, i1, i64
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.passes import ModulePass
 
 from libtile.analysis import Facts
 from libtile.dialects.cuda_tile.attributes import OUTSIDE_ATTRIBUTE, DenseElementsAttr
@@ -37,6 +36,7 @@ from libtile.dialects.cuda_tile.types import (
     tile_shape,
     width_of,
 )
+from libtile.ir.module_pass import ModulePass
 from libtile.ir.places import walk
 from libtile.numerics.elements import ELEMENTS, PACKED
 from libtile.support import statistics

@@ -16,12 +16,12 @@ from contextlib import contextmanager
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
-from xdsl.passes import ModulePass
 from xdsl.traits import ConstantLike
 
 from libtile.analysis.memory import MOST_WRITERS, Disjointness
 from libtile.dialects.effect_traits import only_loads
 from libtile.dialects.interfaces import is_isolated
+from libtile.ir.module_pass import ModulePass
 from libtile.support import remarks, statistics
 from libtile.support.records import dataclass
 from libtile.support.scopes import ScopedTable

@@ -11,13 +11,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
-from xdsl.passes import ModulePass
 from xdsl.traits import ConstantLike, IsTerminator
 
 from libtile.dialects.cuda_tile.types import TokenType
 from libtile.dialects.effect_traits import ReadsMemory, is_weak
 from libtile.dialects.interfaces import Edge, control_flow, edges, exit_of
 from libtile.dialects.nv_tileaa.types import MemTokenType
+from libtile.ir.module_pass import ModulePass
 from libtile.ir.places import walk
 from libtile.support import remarks, statistics
 from libtile.support.records import dataclass

@@ -18,7 +18,6 @@ from xdsl.dialects.builtin import (
     StringAttr,
 )
 from xdsl.ir import Attribute, Operation
-from xdsl.passes import ModulePass
 
 from libtile.dialects.cuda_tile.attributes import (
     DICompileUnitAttr,
@@ -30,6 +29,7 @@ from libtile.dialects.cuda_tile.attributes import (
 from libtile.dialects.cuda_tile.locations import file_line_col
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.ir.locations import set_location
+from libtile.ir.module_pass import ModulePass
 from libtile.ir.places import walk
 from libtile.support import statistics
 from libtile.support.records import dataclass

@@ -23,7 +23,6 @@ from math import prod
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.passes import ModulePass
 
 from libtile.analysis import Facts
 from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
@@ -40,6 +39,7 @@ from libtile.dialects.cuda_tile.types import (
     width_of,
 )
 from libtile.dialects.interfaces import control_flow
+from libtile.ir.module_pass import ModulePass
 from libtile.ir.places import walk
 from libtile.numerics.elements import ELEMENTS, PACKED
 from libtile.support import statistics

@@ -9,9 +9,9 @@ from __future__ import annotations
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
-from xdsl.passes import ModulePass
 
 from libtile.dialects.cuda_tile.ops import CudaTileOp
+from libtile.ir.module_pass import ModulePass
 from libtile.support import statistics
 from libtile.support.records import dataclass
 from libtile.transforms import reporting

@@ -19,7 +19,6 @@ from collections.abc import Iterator
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue, Use
-from xdsl.passes import ModulePass
 
 from libtile.analysis import Facts
 from libtile.analysis.dataflow import analyse_assumption
@@ -28,6 +27,7 @@ from libtile.dialects.cuda_tile.ops import CudaTileOp, build
 from libtile.dialects.cuda_tile.types import PointerType, TileType, bit_width, is_integer, tile_shape
 from libtile.dialects.effect_traits import accessed
 from libtile.ir.facts import Fact
+from libtile.ir.module_pass import ModulePass
 from libtile.ir.places import walk
 from libtile.support import statistics
 from libtile.support.records import dataclass

@@ -10,9 +10,9 @@ from __future__ import annotations
 from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, ModuleOp, SymbolRefAttr
 from xdsl.ir import Operation
-from xdsl.passes import ModulePass
 
 from libtile.dialects.cuda_tile.ops import CudaTileOp
+from libtile.ir.module_pass import ModulePass
 from libtile.ir.places import walk
 from libtile.support import statistics
 from libtile.support.records import dataclass

@@ -23,7 +23,6 @@ from collections.abc import Iterator, Sequence
 from xdsl.context import Context
 from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, i64
 from xdsl.ir import Block, Operation, SSAValue
-from xdsl.passes import ModulePass
 
 from libtile.analysis.alias_scopes import writers
 from libtile.dialects.cuda_tile.attributes import OUTSIDE_ATTRIBUTE
@@ -31,6 +30,7 @@ from libtile.dialects.cuda_tile.ops import CudaTileOp, build
 from libtile.dialects.cuda_tile.types import TileType, bit_width, i1
 from libtile.dialects.effect_traits import is_weak
 from libtile.dialects.interfaces import body, bounds_of
+from libtile.ir.module_pass import ModulePass
 from libtile.ir.places import walk
 from libtile.support import statistics
 from libtile.support.records import dataclass

@@ -15,12 +15,12 @@ from collections.abc import Mapping
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, Region
-from xdsl.passes import ModulePass
 from xdsl.traits import IsTerminator
 
 from libtile.analysis.memory import Disjointness
 from libtile.dialects.effect_traits import only_loads
 from libtile.dialects.interfaces import ControlFlow, control_flow
+from libtile.ir.module_pass import ModulePass
 from libtile.ir.places import walk
 from libtile.support import statistics
 from libtile.support.records import dataclass, field

@@ -14,7 +14,6 @@ from __future__ import annotations
 from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp
 from xdsl.ir import Operation
-from xdsl.passes import ModulePass
 from xdsl.traits import IsTerminator
 
 from libtile.analysis import Facts
@@ -24,6 +23,7 @@ from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.dialects.cuda_tile.types import TokenType
 from libtile.dialects.effect_traits import accessed, is_weak
 from libtile.dialects.interfaces import JoinsTokens, StatesFact, body, bounds_of, control_flow
+from libtile.ir.module_pass import ModulePass
 from libtile.ir.places import is_within, walk
 from libtile.support import statistics
 from libtile.support.records import dataclass

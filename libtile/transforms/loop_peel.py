@@ -16,10 +16,10 @@ from __future__ import annotations
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
-from xdsl.passes import ModulePass
 
 from libtile.dialects.cuda_tile.ops import CudaTileOp, build
 from libtile.dialects.interfaces import control_flow
+from libtile.ir.module_pass import ModulePass
 from libtile.ir.places import walk
 from libtile.support import statistics
 from libtile.support.records import dataclass

@@ -19,12 +19,12 @@ from collections.abc import Sequence
 from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp
 from xdsl.ir import Block, Operation, Region, SSAValue
-from xdsl.passes import ModulePass
 
 from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
 from libtile.dialects.cuda_tile.ops import CudaTileOp, build
 from libtile.dialects.cuda_tile.types import TileType, i1
 from libtile.dialects.interfaces import bounds_of
+from libtile.ir.module_pass import ModulePass
 from libtile.ir.places import inner_ops
 from libtile.support import statistics
 from libtile.support.records import dataclass

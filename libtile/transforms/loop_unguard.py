@@ -13,11 +13,11 @@ from __future__ import annotations
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
-from xdsl.passes import ModulePass
 
 from libtile.analysis import Facts
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.dialects.interfaces import bounds_of
+from libtile.ir.module_pass import ModulePass
 from libtile.ir.operands import set_operand
 from libtile.ir.places import walk
 from libtile.support import statistics

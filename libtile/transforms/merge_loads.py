@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
-from xdsl.passes import ModulePass
 
 from libtile.analysis.memory import Disjointness
 from libtile.analysis.polynomials import ONE, NotAffineError
@@ -22,6 +21,7 @@ from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
 from libtile.dialects.cuda_tile.ops import CudaTileOp, build
 from libtile.dialects.cuda_tile.types import NUMBER_TYPES, PartitionViewType, TileType, TokenType, bit_width
 from libtile.dialects.effect_traits import is_weak
+from libtile.ir.module_pass import ModulePass
 from libtile.ir.places import walk
 from libtile.support import statistics
 from libtile.support.records import dataclass, field

@@ -25,7 +25,6 @@ from collections.abc import Collection, Sequence
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
-from xdsl.passes import ModulePass
 
 from libtile.analysis import Facts
 from libtile.analysis.affine import Forms, one_like, permuted, positive_where, reshaped
@@ -45,6 +44,7 @@ from libtile.dialects.cuda_tile.types import (
     is_float,
 )
 from libtile.dialects.interfaces import loop_around
+from libtile.ir.module_pass import ModulePass
 from libtile.ir.places import walk
 from libtile.numerics.elements import ELEMENTS, PACKED
 from libtile.support import statistics

@@ -25,7 +25,6 @@ from collections.abc import Callable, Container, Sequence
 from xdsl.context import Context
 from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, i32
 from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue, Use
-from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from libtile.analysis import Facts
@@ -36,6 +35,7 @@ from libtile.dialects.cuda_tile.ops import SEGMENTS, CudaTileOp, build
 from libtile.dialects.cuda_tile.types import TileType, TokenType
 from libtile.dialects.effect_traits import ReadsThrough, WritesThrough, accessed, is_weak
 from libtile.dialects.interfaces import FreshToken, JoinsTokens, control_flow, edges, exit_of, loop_around
+from libtile.ir.module_pass import ModulePass
 from libtile.ir.places import is_within, walk
 from libtile.support import remarks, statistics
 from libtile.support.records import dataclass

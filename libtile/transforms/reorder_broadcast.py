@@ -15,13 +15,13 @@ from collections.abc import Sequence
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
-from xdsl.passes import ModulePass
 
 from libtile.analysis.uniformity import Uniformity
 from libtile.dialects.cuda_tile.elementwise import is_elementwise
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.dialects.cuda_tile.types import TileType
 from libtile.dialects.cuda_tile.verify.types import verify_type
+from libtile.ir.module_pass import ModulePass
 from libtile.ir.places import walk
 from libtile.support import statistics
 from libtile.support.records import dataclass

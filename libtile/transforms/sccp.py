@@ -15,7 +15,6 @@ from __future__ import annotations
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
-from xdsl.passes import ModulePass
 from xdsl.traits import ConstantLike, IsTerminator
 
 from libtile.dialects import scf
@@ -32,6 +31,7 @@ from libtile.dialects.interfaces import (
     edges,
     exit_of,
 )
+from libtile.ir.module_pass import ModulePass
 from libtile.ir.operands import source_of
 from libtile.ir.places import walk
 from libtile.support import statistics

@@ -19,7 +19,6 @@ from functools import cached_property
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
-from xdsl.passes import ModulePass
 
 from libtile.analysis import Facts
 from libtile.analysis.affine import Forms, one_like, positive_where
@@ -29,6 +28,7 @@ from libtile.dialects.cuda_tile.attributes import DenseElementsAttr, EnumAttr
 from libtile.dialects.cuda_tile.ops import OPS, CudaTileOp
 from libtile.dialects.cuda_tile.types import TileType, bit_width, i1, is_integer, width_of
 from libtile.ir.facts import Fact
+from libtile.ir.module_pass import ModulePass
 from libtile.ir.places import walk
 from libtile.support import statistics
 from libtile.support.records import dataclass, replace

@@ -16,7 +16,6 @@ from __future__ import annotations
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
-from xdsl.passes import ModulePass
 
 from libtile.analysis import Facts
 from libtile.analysis.affine import Forms
@@ -25,6 +24,7 @@ from libtile.dialects.cuda_tile.elementwise import is_elementwise
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.dialects.cuda_tile.types import NUMBER_TYPES, TileType, tile_shape
 from libtile.dialects.interfaces import StatesFact, exit_of, loop_around
+from libtile.ir.module_pass import ModulePass
 from libtile.ir.places import is_within, walk
 from libtile.support import statistics
 from libtile.support.records import dataclass

@@ -6,8 +6,8 @@ from __future__ import annotations
 from xdsl.context import Context
 from xdsl.dialects.builtin import UNKNOWN_LOC, ModuleOp
 from xdsl.ir import Operation
-from xdsl.passes import ModulePass
 
+from libtile.ir.module_pass import ModulePass
 from libtile.ir.places import walk
 from libtile.support import remarks, statistics
 from libtile.support.records import dataclass

@@ -10,10 +10,10 @@ from typing import NamedTuple
 from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, SymbolRefAttr
 from xdsl.ir import Attribute, Operation, ParametrizedAttribute
-from xdsl.passes import ModulePass
 
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.dialects.nv_tileaa.functions import FuncOp, GlobalOp, is_hidden
+from libtile.ir.module_pass import ModulePass
 from libtile.ir.places import walk
 from libtile.support import remarks, statistics
 from libtile.support.records import dataclass

@@ -17,11 +17,11 @@ from xdsl.dialects.builtin import (
     SymbolRefAttr,
 )
 from xdsl.ir import Attribute, Operation
-from xdsl.passes import ModulePass
 
 from libtile.dialects.cuda_tile.attributes import DebugAttr, DILocAttr, DISubprogramAttr
 from libtile.dialects.cuda_tile.locations import call_site_loc, source_location
 from libtile.ir.locations import set_location
+from libtile.ir.module_pass import ModulePass
 from libtile.ir.places import walk
 from libtile.support import statistics
 from libtile.support.diagnostics import DiagnosticError, error

@@ -20,7 +20,6 @@ from collections.abc import Iterator, Sequence
 from xdsl.context import Context
 from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, i64
 from xdsl.ir import Operation, SSAValue
-from xdsl.passes import ModulePass
 
 from libtile.analysis import Facts
 from libtile.analysis.affine import Forms
@@ -39,6 +38,7 @@ from libtile.dialects.cuda_tile.types import (
     is_float,
 )
 from libtile.dialects.interfaces import loop_around
+from libtile.ir.module_pass import ModulePass
 from libtile.ir.places import walk
 from libtile.numerics.elements import ELEMENTS, PACKED, STORAGE_BYTES
 from libtile.support import statistics

@@ -6,11 +6,11 @@ import re
 
 import numpy as np
 import pytest
-from xdsl.passes import ModulePass
 
 import libtile
 from libtile.interpreter.formats import ELEMENTS
 from libtile.ir import tile_form
+from libtile.ir.module_pass import ModulePass
 from libtile.lowering.to_tileas.shape_layouts import grown, permuted, reshaped, shrunk, sliced, spread
 from libtile.passes import registry
 from libtile.passes.pipeline import parse_pipeline, passes_in

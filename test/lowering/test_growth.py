@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from xdsl.context import Context
 from xdsl.ir import Operation, SSAValue
-from xdsl.passes import ModulePass
 
 import libtile
 from generators import growing
 from libtile.analysis.dataflow import MAX_VISITS, analyse
 from libtile.dialects.nv_tileaa.types import MemTokenType
+from libtile.ir.module_pass import ModulePass
 from libtile.lowering.tileas.cleanup import RemoveLayoutConversionsPass
 from libtile.lowering.tileas.memory import barriers
 from libtile.lowering.tileas.memory.barriers import Accesses, BarrierAnalysis

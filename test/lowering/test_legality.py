@@ -14,7 +14,6 @@ import pytest
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Attribute
-from xdsl.passes import ModulePass
 
 import libtile
 import libtile.lowering.to_llvm.conversion
@@ -24,6 +23,7 @@ from libtile.asm import parse
 from libtile.dialects.cuda_tile.ops import OPS
 from libtile.dialects.nv_tileaa.arithmetic import OPS as ELEMENTWISE
 from libtile.dialects.nv_tileaa.functions import FuncOp
+from libtile.ir.module_pass import ModulePass
 from libtile.lowering.legality import check
 from libtile.lowering.rules import Rules
 from libtile.lowering.to_llvm.conversion import convert_module

@@ -10,10 +10,10 @@ from typing import Literal
 import pytest
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, StringAttr
-from xdsl.passes import ModulePass
 
 from generators.growing import FAMILIES
 from libtile.asm import parse
+from libtile.ir.module_pass import ModulePass
 from libtile.passes import registry
 from libtile.passes.manager import PassManager
 from libtile.passes.pipeline import (

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
-from xdsl.passes import ModulePass
+from xdsl.passes import PassPipeline
 
 from libtile.compiler import driver
 from libtile.compiler.options import Options
@@ -20,6 +21,7 @@ from libtile.dialects.cuda_tile.ops import OPS
 from libtile.dialects.interfaces import ControlFlow
 from libtile.dialects.nv_tileaa import NvTileAA
 from libtile.dialects.nv_tileas import NvTileAS
+from libtile.ir.module_pass import ModulePass
 from libtile.ir.snapshot import Snapshot
 from libtile.passes import registry
 from libtile.passes.manager import Instrument, PassRun
@@ -37,6 +39,16 @@ def test_a_pass_is_a_frozen_dataclass_under_its_own_name(name: str) -> None:
     assert cls.name == name
     assert dataclasses.is_dataclass(cls) and cls.__dataclass_params__.frozen  # type: ignore[attr-defined]
     assert cls.__doc__
+
+
+def test_xdsl_reads_prints_and_runs_a_pass() -> None:
+    known = {name: lambda name=name: registry.pass_class(name) for name in ("if-to-select", "cse")}
+    pipeline = PassPipeline.parse_spec(known, "if-to-select{max-ops=3},cse")
+    module = ModuleOp([])
+    pipeline.apply(Context(), module)
+    assert [str(each) for each in pipeline.passes] == ["if-to-select{max_ops=3}", "cse"]
+    assert type(pipeline.passes[0]).required_fields() == set()
+    assert module.is_structurally_equivalent(pipeline.passes[0].apply_to_clone(Context(), module)[1])
 
 
 def test_every_pass_says_whose_functions_it_changes() -> None:

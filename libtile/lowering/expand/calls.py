@@ -9,9 +9,9 @@ from __future__ import annotations
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, SymbolRefAttr
 from xdsl.ir import Operation, SSAValue
-from xdsl.passes import ModulePass
 
 from libtile.dialects.nv_tileaa.functions import RESOURCES, CallOp, FuncOp, LaunchFuncOp, PluginOp, find_symbol
+from libtile.ir.module_pass import ModulePass
 from libtile.ir.places import walk
 from libtile.ir.tile_form import erase
 from libtile.lowering.errors import unsupported

@@ -30,7 +30,6 @@ from typing import Any
 from xdsl.context import Context
 from xdsl.dialects.builtin import FunctionType, IndexType, ModuleOp, TensorType, i64
 from xdsl.ir import Operation, SSAValue
-from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from libtile.dialects import tensor
@@ -40,6 +39,7 @@ from libtile.dialects.nv_tileaa.attributes import MemScopeAttr, MemSemanticAttr
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileas import tiles
 from libtile.dialects.nv_tileas.layout import linear_layout
+from libtile.ir.module_pass import ModulePass
 from libtile.ir.operands import set_operand
 from libtile.ir.places import walk
 from libtile.ir.tile_form import element_of, erase, shape_of

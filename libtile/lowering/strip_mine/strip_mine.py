@@ -6,9 +6,9 @@ from __future__ import annotations
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
-from xdsl.passes import ModulePass
 
 from libtile.dialects.cuda_tile.ops import CudaTileOp
+from libtile.ir.module_pass import ModulePass
 from libtile.ir.places import walk
 from libtile.lowering.tile_registers import WARP, check_registers, thread_registers, words_of
 from libtile.lowering.to_tileaa.functions import DEFAULT_WARPS, PRODUCTS, entry_hint, number_of_warps

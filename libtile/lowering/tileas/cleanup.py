@@ -6,7 +6,6 @@ from __future__ import annotations
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
-from xdsl.passes import ModulePass
 from xdsl.traits import IsTerminator, is_side_effect_free, is_speculatable
 
 from libtile.dialects import scf
@@ -14,6 +13,7 @@ from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileaa.pointers import EmulatedFpToFpOp, FpToFpOp
 from libtile.dialects.nv_tileaa.shapes import ExpandDimsOp, PermuteOp, Unary, ViewOp
 from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp
+from libtile.ir.module_pass import ModulePass
 from libtile.ir.operands import set_operand
 from libtile.ir.places import is_of_block
 from libtile.ir.tile_form import erase

@@ -6,11 +6,11 @@ from __future__ import annotations
 from xdsl.context import Context as XdslContext
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
-from xdsl.passes import ModulePass
 
 import libtile.dialects.nv_tileaa  # noqa: F401  (registers its ops)
 from libtile.dialects.cuda_tile.ops import OPS, CudaTileOp
 from libtile.dialects.nv_tileaa.attributes import ComputeCapabilityAttr, TargetSpecAttr
+from libtile.ir.module_pass import ModulePass
 from libtile.ir.tile_form import erase
 from libtile.lowering.errors import unsupported
 from libtile.lowering.legality import check

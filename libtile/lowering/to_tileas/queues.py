@@ -20,7 +20,6 @@ from collections.abc import Sequence
 from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, IndexType, IntegerAttr, ModuleOp, TensorType, i64
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
-from xdsl.passes import ModulePass
 
 from libtile.dialects import arith, scf, tensor
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES
@@ -52,6 +51,7 @@ from libtile.dialects.nv_tileas.types import (
     ProducerTokenType,
 )
 from libtile.ir.locations import set_location
+from libtile.ir.module_pass import ModulePass
 from libtile.ir.places import walk
 from libtile.ir.tile_form import element_of, erase, integer_of, shape_of
 from libtile.lowering.agents import agent_of

@@ -14,11 +14,11 @@ from collections.abc import Sequence
 from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, StringAttr, i64
 from xdsl.ir import Block, Operation, Region
-from xdsl.passes import ModulePass
 
 from libtile.codegen.agents import GROUP_WARPS
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileas.pipeline import AgentSwitchOp, PipelineYieldOp, entries
+from libtile.ir.module_pass import ModulePass
 from libtile.ir.places import walk
 from libtile.ir.tile_form import erase
 from libtile.support.records import dataclass

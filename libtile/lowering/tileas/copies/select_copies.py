@@ -34,7 +34,6 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
-from xdsl.passes import ModulePass
 
 from libtile.codegen.memory import MAX_ACCESS_BYTES, Vector
 from libtile.dialects import arith, scf, tensor
@@ -49,6 +48,7 @@ from libtile.dialects.nv_tileas.layout import LayoutAttr
 from libtile.dialects.nv_tileas.tiles import CopyOp
 from libtile.dialects.nv_tileas.types import BufferType
 from libtile.ir.locations import set_location
+from libtile.ir.module_pass import ModulePass
 from libtile.ir.operands import operand_of
 from libtile.ir.places import walk
 from libtile.ir.tile_form import Given, build, erase, operand_group

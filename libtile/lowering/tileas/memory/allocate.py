@@ -28,7 +28,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
 from xdsl.ir import Block, Operation
-from xdsl.passes import ModulePass
 
 from libtile.codegen.exchange import Exchange
 from libtile.dialects.nv_tileaa.functions import FuncOp
@@ -38,6 +37,7 @@ from libtile.dialects.nv_tileas.pipeline import AgentSwitchOp
 from libtile.dialects.nv_tileas.tiles import BarrierOp
 from libtile.dialects.nv_tileas.tma import CreateMBarrierOp, InvalidateMBarrierOp
 from libtile.ir.classes import is_subclass
+from libtile.ir.module_pass import ModulePass
 from libtile.ir.places import walk
 from libtile.layouts.shared_access import ALIGNMENT
 from libtile.lowering.errors import unsupported

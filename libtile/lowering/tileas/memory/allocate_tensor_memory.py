@@ -17,7 +17,6 @@ from collections.abc import Iterator, Sequence
 from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
 from xdsl.ir import Operation, SSAValue
-from xdsl.passes import ModulePass
 
 from libtile.atoms import tcgen05
 from libtile.dialects.nv_tileaa.functions import FuncOp
@@ -30,6 +29,7 @@ from libtile.dialects.nv_tileas.types import (
     PipelineType,
     ProducerTokenType,
 )
+from libtile.ir.module_pass import ModulePass
 from libtile.ir.places import walk
 from libtile.ir.tile_form import erase
 from libtile.lowering.errors import unsupported

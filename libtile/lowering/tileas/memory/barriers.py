@@ -16,7 +16,6 @@ from collections.abc import Collection, Iterable, Sequence
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.ir import Block, Operation, SSAValue
-from xdsl.passes import ModulePass
 
 from libtile.analysis.alias_scopes import are_of_different_scopes, scope_of, viewed
 from libtile.dialects import scf
@@ -36,6 +35,7 @@ from libtile.dialects.nv_tileas.pipeline import (
 )
 from libtile.dialects.nv_tileas.tiles import BarrierOp
 from libtile.ir.classes import is_subclass
+from libtile.ir.module_pass import ModulePass
 from libtile.ir.operands import declares, operands_of
 from libtile.ir.places import walk
 from libtile.layouts import LANE, WARP, LinearLayout

@@ -25,7 +25,6 @@ from typing import TypeGuard
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
-from xdsl.passes import ModulePass
 
 from libtile.codegen.memory import MAX_ACCESS_BYTES
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES
@@ -43,6 +42,7 @@ from libtile.dialects.nv_tileas.memory import (
     TiledStoreOp,
 )
 from libtile.dialects.nv_tileas.tiles import BarrierOp, ConvertLayoutOp
+from libtile.ir.module_pass import ModulePass
 from libtile.ir.places import walk
 from libtile.ir.tile_form import erase
 from libtile.layouts.registers import register_groups, unique_registers

@@ -29,7 +29,6 @@ from __future__ import annotations
 from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
-from xdsl.passes import ModulePass
 
 from libtile.dialects import scf
 from libtile.dialects.interfaces import first_name
@@ -60,6 +59,7 @@ from libtile.dialects.nv_tileas.tma import (
 )
 from libtile.dialects.nv_tileas.types import BufferType, PipelineIteratorType, PipelineType
 from libtile.ir.classes import is_subclass
+from libtile.ir.module_pass import ModulePass
 from libtile.ir.operands import sources_of
 from libtile.ir.places import walk
 from libtile.lowering.agents import agent_of, is_elected

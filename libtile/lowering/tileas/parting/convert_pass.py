@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.passes import ModulePass
 
 from libtile.dialects.nv_tileaa.collectives import DotOp, ScaledDotOp
 from libtile.dialects.nv_tileaa.functions import FuncOp
+from libtile.ir.module_pass import ModulePass
 from libtile.ir.places import walk
 from libtile.lowering.to_tileas.conversion import convert_function, convert_module
 from libtile.support.records import dataclass

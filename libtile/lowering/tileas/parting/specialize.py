@@ -20,11 +20,11 @@ from __future__ import annotations
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.passes import ModulePass
 
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileas.products import DotOp, ScaledDotOp
 from libtile.ir.classes import is_subclass
+from libtile.ir.module_pass import ModulePass
 from libtile.ir.places import walk
 from libtile.lowering.agents import feeds_by_threads, has_agents
 from libtile.support.records import dataclass

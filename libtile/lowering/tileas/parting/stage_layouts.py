@@ -12,7 +12,6 @@ from __future__ import annotations
 from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, TensorType, i64
 from xdsl.ir import Attribute, Operation
-from xdsl.passes import ModulePass
 
 from libtile.atoms.cp_async import operand_shared_layout, staged_layout
 from libtile.atoms.shared_accesses import matrix_loads
@@ -29,6 +28,7 @@ from libtile.dialects.nv_tileas.pipeline import (
 )
 from libtile.dialects.nv_tileas.tiles import CopyOp
 from libtile.dialects.nv_tileas.types import MBARRIER, BufferType, PipelineType
+from libtile.ir.module_pass import ModulePass
 from libtile.ir.places import walk
 from libtile.ir.tile_form import erase
 from libtile.layouts import LinearLayout

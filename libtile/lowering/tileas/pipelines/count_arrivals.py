@@ -18,7 +18,6 @@ from collections.abc import Iterator
 from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, UnitAttr, i32
 from xdsl.ir import Operation
-from xdsl.passes import ModulePass
 
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileas.pipeline import (
@@ -31,6 +30,7 @@ from libtile.dialects.nv_tileas.pipeline import (
 )
 from libtile.dialects.nv_tileas.tma import LoadOp, TiledLoadOp, TiledTmaLoadOp, TmaOp
 from libtile.dialects.nv_tileas.types import BufferType, PipelineType
+from libtile.ir.module_pass import ModulePass
 from libtile.ir.places import walk
 from libtile.ir.tile_form import integer_of
 from libtile.lowering.agents import agent_of, is_elected

@@ -16,7 +16,6 @@ from collections.abc import Iterator
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from libtile.dialects.nv_tileaa.functions import FuncOp
@@ -36,6 +35,7 @@ from libtile.dialects.nv_tileas.types import (
     PipelineType,
     ProducerTokenType,
 )
+from libtile.ir.module_pass import ModulePass
 from libtile.ir.places import walk
 from libtile.ir.tile_form import type_text
 from libtile.lowering.errors import unsupported

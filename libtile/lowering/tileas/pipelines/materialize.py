@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.passes import ModulePass
 
 from libtile.dialects.nv_tileaa.functions import FuncOp
+from libtile.ir.module_pass import ModulePass
 from libtile.ir.places import walk
 from libtile.lowering.discardable import STAGES
 from libtile.support import statistics

@@ -21,7 +21,6 @@ from collections.abc import Sequence
 from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerAttr, IntegerType, ModuleOp, StringAttr, TensorType, i64
 from xdsl.ir import Attribute, Block, Operation, SSAValue
-from xdsl.passes import ModulePass
 
 from libtile.atoms.cp_async import copy_width, operand_shared_layout, staged_layout
 from libtile.atoms.shared_accesses import matrix_loads
@@ -38,6 +37,7 @@ from libtile.dialects.nv_tileas.pipeline import AgentSwitchOp
 from libtile.dialects.nv_tileas.products import DotOp, ScaledDotOp
 from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp
 from libtile.ir.grouped_op import SEGMENTS
+from libtile.ir.module_pass import ModulePass
 from libtile.ir.operands import source_of
 from libtile.ir.places import walk
 from libtile.ir.tile_form import erase

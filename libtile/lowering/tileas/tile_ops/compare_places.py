@@ -29,7 +29,6 @@ from math import prod
 from xdsl.context import Context
 from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, ModuleOp, TensorType, i32
 from xdsl.ir import Block, SSAValue
-from xdsl.passes import ModulePass
 
 from libtile.dialects import arith, scf, tensor
 from libtile.dialects.arith import ExtSIOp, IndexCastOp, SelectOp, TruncIOp
@@ -40,6 +39,7 @@ from libtile.dialects.nv_tileaa.tokens import AssumeOp
 from libtile.dialects.nv_tileas.layout import LayoutAttr
 from libtile.dialects.nv_tileas.tiles import Rearranging, ReinterpretOp
 from libtile.ir.facts import MAX_DIVISOR, power_of_two_factor
+from libtile.ir.module_pass import ModulePass
 from libtile.ir.operands import set_operand
 from libtile.ir.places import walk
 from libtile.ir.tile_form import erase, integer_of, shape_of

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, TensorType
-from xdsl.passes import ModulePass
 
 from libtile.atoms.conversions import AsWhole, Pieces, conversion
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileas.attributes import ConversionAttr
 from libtile.dialects.nv_tileas.layout import LayoutAttr
 from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp, ReinterpretOp, ShuffleOp
+from libtile.ir.module_pass import ModulePass
 from libtile.ir.operands import set_operand
 from libtile.ir.tile_form import erase
 from libtile.layouts import WARP

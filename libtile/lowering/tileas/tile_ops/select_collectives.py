@@ -16,7 +16,6 @@ from collections.abc import Sequence
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, TensorType
-from xdsl.passes import ModulePass
 
 from libtile.atoms.conversions import cut
 from libtile.atoms.shared_accesses import reduced
@@ -25,6 +24,7 @@ from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileas.layout import LayoutAttr
 from libtile.dialects.nv_tileas.steps import StepsAttr
 from libtile.dialects.nv_tileas.tiles import ReduceOp, ScanOp
+from libtile.ir.module_pass import ModulePass
 from libtile.ir.places import walk
 from libtile.ir.tile_form import integer_of
 from libtile.layouts import LANE, LinearLayout

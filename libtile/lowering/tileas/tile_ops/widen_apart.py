@@ -15,13 +15,13 @@ from __future__ import annotations
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, UnitAttr
 from xdsl.ir import Operation, SSAValue
-from xdsl.passes import ModulePass
 
 from libtile.dialects import scf
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileaa.pointers import FpToFpOp
 from libtile.dialects.nv_tileaa.shapes import ConstantOp
+from libtile.ir.module_pass import ModulePass
 from libtile.ir.places import walk
 from libtile.ir.tile_form import element_of
 from libtile.lowering.apart import APART, fills_words

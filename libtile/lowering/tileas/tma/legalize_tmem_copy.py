@@ -17,7 +17,6 @@ from __future__ import annotations
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Operation
-from xdsl.passes import ModulePass
 
 from libtile.atoms import tcgen05, tcgen05_factors
 from libtile.dialects.nv_tileaa.element_types import bit_width
@@ -25,6 +24,7 @@ from libtile.dialects.nv_tileas.attributes import CopyAtomAttr
 from libtile.dialects.nv_tileas.layout import LayoutAttr
 from libtile.dialects.nv_tileas.tiles import CopyOp
 from libtile.dialects.nv_tileas.types import BufferType
+from libtile.ir.module_pass import ModulePass
 from libtile.ir.places import walk
 from libtile.ir.tile_form import erase, layout_of, stored_element, stored_shape, tile
 from libtile.layouts.linear import LANE, REGISTER, WARP, LinearLayout

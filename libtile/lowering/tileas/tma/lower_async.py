@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 from xdsl.context import Context
 from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, ModuleOp, UnknownLoc, i8
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
-from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import VerifyException
 
 from libtile.analysis.tokens import is_fresh
@@ -52,6 +51,7 @@ from libtile.dialects.nv_tileas.tma import TiledAtomicRmwOp as AsyncTiledAtomicR
 from libtile.dialects.nv_tileas.tma_rules import check_partition
 from libtile.dialects.nv_tileas.types import AsyncTokenType, BufferType, MBarrierType, TmaDescType
 from libtile.ir.grouped_op import SEGMENTS
+from libtile.ir.module_pass import ModulePass
 from libtile.ir.places import walk
 from libtile.ir.tile_form import element_of, erase, shape_of
 from libtile.lowering.tileas.copies.common import HOST_CODE, descriptors, fail, functions, index_of

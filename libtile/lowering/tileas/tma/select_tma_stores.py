@@ -15,13 +15,13 @@ from collections.abc import Sequence
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, StringAttr, UnitAttr
 from xdsl.ir import Operation
-from xdsl.passes import ModulePass
 
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileas.async_products import AsyncDotOp
 from libtile.dialects.nv_tileas.memory import TiledStoreOp
 from libtile.dialects.nv_tileas.pipeline import AgentSwitchOp
 from libtile.dialects.nv_tileas.tensor_memory import AsyncDotIntoOp
+from libtile.ir.module_pass import ModulePass
 from libtile.ir.operands import set_operand
 from libtile.ir.places import walk
 from libtile.lowering.discardable import NOT_TMA

@@ -11,7 +11,6 @@ from __future__ import annotations
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, StringAttr, UnitAttr
 from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
-from xdsl.passes import ModulePass
 
 from libtile.dialects import scf
 from libtile.dialects.nv_tileaa.functions import FuncOp
@@ -20,6 +19,7 @@ from libtile.dialects.nv_tileaa.pointers import BlockTileOp, MakeMemRefOp
 from libtile.dialects.nv_tileaa.target import gpu_name_of
 from libtile.dialects.nv_tileaa.terminators import ReturnOp
 from libtile.dialects.nv_tileas.tma import GetTmaDescOp, MakeTiledTmaDescOp
+from libtile.ir.module_pass import ModulePass
 from libtile.ir.places import walk
 from libtile.ir.tile_form import erase
 from libtile.lowering.tileas.copies.common import HOST_CODE, descriptors, fail, functions, index_of, is_on_device
