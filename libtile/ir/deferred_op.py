@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from xdsl.irdl import IRDLOperation, OpDef, irdl_op_definition
 
-from libtile.ir.remembered_traits import RemembersTraits
+from libtile.ir.plain_class import PlainClass
+from libtile.ir.remembered_traits import remembers_traits
 from libtile.support.threads import SHARED
 
 if TYPE_CHECKING:
@@ -26,7 +27,8 @@ _FORMATS: dict[str, FormatProgram] = {}
 """By the name of the op."""
 
 
-class DeferredOp(RemembersTraits, IRDLOperation):
+@remembers_traits
+class DeferredOp(IRDLOperation, metaclass=PlainClass):
     """Base of ops that are defined on demand. Properties named after operands and the like are there from then on."""
 
     FORMAT: ClassVar[str | None] = None
@@ -44,6 +46,7 @@ class DeferredOp(RemembersTraits, IRDLOperation):
 
     @classmethod
     def complete(cls) -> None:
+        """Called before traits are looked for."""
         define(cls)
 
     @classmethod

@@ -17,14 +17,20 @@ from xdsl.dialects.builtin import DenseArrayBase
 from xdsl.ir import Operation, SSAValue
 from xdsl.irdl import AttrSizedOperandSegments, IRDLOperation, VariadicDef
 
-from libtile.ir.remembered_traits import RemembersTraits
+from libtile.ir.plain_class import PlainClass
+from libtile.ir.remembered_traits import remembers_traits
 
 Groups = tuple[tuple[str, bool], ...]
 """The groups of operands that a class declares, in order: the name, and whether it always has one operand."""
 
 
-class DeclaresOperands(RemembersTraits):
+@remembers_traits
+class DeclaresOperands(Operation, metaclass=PlainClass):
     """Base of ops whose groups of operands are declared elsewhere than with IRDL."""
+
+    @classmethod
+    def complete(cls) -> None:
+        """Called before traits are looked for: these have all theirs from the beginning."""
 
     @classmethod
     @abstractmethod

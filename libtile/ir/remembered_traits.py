@@ -4,49 +4,50 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 from xdsl.ir import Operation
-from xdsl.traits import OpTrait, OpTraitInvT
 
-from libtile.ir.plain_class import PlainClass
+C = TypeVar("C", bound=type[Operation])
 
 
-class RemembersTraits(Operation, metaclass=PlainClass):
-    """Base of ops that remember their traits, which are those of their declaration.
+def remembers_traits(cls: C) -> C:
+    """Have a base of ops, and what derives from it, remember their traits, which are those of their declaration.
 
     For each question xDSL goes through all traits of a class, and asks of each whether it is of an abstract class. A
-    dozen passes ask it of every op.
+    dozen passes ask it of every op. The base has a class method `complete`, which is called before traits are looked
+    for, of which a class may have all only then. It is not another base, for which Python would look up 61 names when
+    it makes any class of ops.
     """
-
-    @classmethod
-    def has_trait(cls, trait: type[OpTrait] | OpTrait, *, value_if_unregistered: bool = True) -> bool:
-        wanted: Any = trait
-        return _trait(cls, wanted) is not None
-
-    @classmethod
-    def get_trait(cls, trait: type[OpTraitInvT] | OpTraitInvT) -> OpTraitInvT | None:
-        wanted: Any = trait
-        found: OpTraitInvT | None = _trait(cls, wanted)
-        return found
-
-    @classmethod
-    def get_traits_of_type(cls, trait_type: type[OpTraitInvT]) -> list[OpTraitInvT]:
-        wanted: Any = trait_type
-        return list(_traits_of_type(cls, wanted))
-
-    @classmethod
-    def complete(cls) -> None:
-        """Called before traits are looked for, of which a class may have all only now."""
+    cls.has_trait = classmethod(_has_trait)  # type: ignore[assignment]
+    cls.get_trait = classmethod(_get_trait)  # type: ignore[assignment]
+    cls.get_traits_of_type = classmethod(_get_traits_of_type)  # type: ignore[assignment]
+    return cls
 
 
-@cache
-def _trait(cls: type[RemembersTraits], trait: Any) -> Any:
-    cls.complete()
-    return super(RemembersTraits, cls).get_trait(trait)
+def _has_trait(cls: Any, trait: Any, *, value_if_unregistered: bool = True) -> bool:
+    return _trait(cls, trait) is not None
+
+
+def _get_trait(cls: Any, trait: Any) -> Any:
+    return _trait(cls, trait)
+
+
+def _get_traits_of_type(cls: Any, trait_type: Any) -> list[Any]:
+    return list(_traits_of_type(cls, trait_type))
+
+
+_FIND_TRAIT: Any = vars(Operation)["get_trait"].__func__
+_FIND_TRAITS: Any = vars(Operation)["get_traits_of_type"].__func__
 
 
 @cache
-def _traits_of_type(cls: type[RemembersTraits], kind: Any) -> tuple[Any, ...]:
+def _trait(cls: Any, trait: Any) -> Any:
     cls.complete()
-    return tuple(super(RemembersTraits, cls).get_traits_of_type(kind))
+    return _FIND_TRAIT(cls, trait)
+
+
+@cache
+def _traits_of_type(cls: Any, kind: Any) -> tuple[Any, ...]:
+    cls.complete()
+    return tuple(_FIND_TRAITS(cls, kind))

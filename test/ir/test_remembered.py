@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 from xdsl.dialects.builtin import IntegerType
+from xdsl.ir import Operation
 from xdsl.irdl import IRDLOperation, irdl_op_definition, traits_def
 from xdsl.traits import IsTerminator, MemoryEffect, NoMemoryEffect, OpTrait, Pure
 
@@ -14,10 +15,12 @@ from libtile.dialects import arith, nv_tileaa, nv_tileas, scf, tensor  # noqa: F
 from libtile.dialects.cuda_tile.ops import OPS
 from libtile.ir import light
 from libtile.ir.deferred_op import DeferredOp
-from libtile.ir.remembered_traits import RemembersTraits
+from libtile.ir.operands import DeclaresOperands
+
+BASES = (DeferredOp, DeclaresOperands)
 
 
-def below(cls: type[RemembersTraits]) -> Iterator[type[RemembersTraits]]:
+def below(cls: type[Operation]) -> Iterator[type[Operation]]:
     for derived in type.__subclasses__(cls):
         yield derived
         yield from below(derived)
@@ -25,7 +28,9 @@ def below(cls: type[RemembersTraits]) -> Iterator[type[RemembersTraits]]:
 
 def test_each_op_has_the_traits_that_xdsl_finds() -> None:
     list(OPS.values())
-    found = [c for c in set(below(RemembersTraits)) if c.__module__.startswith("libtile.") and hasattr(c, "name")]
+    found = [
+        c for base in BASES for c in set(below(base)) if c.__module__.startswith("libtile.") and hasattr(c, "name")
+    ]
     kinds = {kind for cls in found for trait in cls.traits for kind in type(trait).__mro__ if issubclass(kind, OpTrait)}
     assert len(found) > 300 and len(kinds) > 20
     for cls in found:
@@ -64,4 +69,4 @@ def test_an_op_of_xdsls_own_keeps_its_way_of_finding_traits() -> None:
         name = "test.foreign"
         traits = traits_def(Pure())
 
-    assert not issubclass(Foreign, RemembersTraits) and Foreign.has_trait(Pure)
+    assert not issubclass(Foreign, BASES) and Foreign.has_trait(Pure)
