@@ -5,6 +5,8 @@ module = bytecode.read(data)
 data = bytecode.write(module, "13.1")
 """
 
+from __future__ import annotations
+
 from libtile.bytecode.errors import (
     BytecodeError,
     InvalidError,
@@ -14,7 +16,10 @@ from libtile.bytecode.errors import (
 )
 from libtile.bytecode.model import Module
 from libtile.bytecode.reader import is_bytecode, read, validate
-from libtile.bytecode.writer import migrate, write
+
+TYPE_CHECKING = False  # as that of `typing`, which takes a while to import
+if TYPE_CHECKING:
+    from libtile.bytecode.writer import migrate, write
 
 __all__ = [
     "BytecodeError",
@@ -29,3 +34,14 @@ __all__ = [
     "validate",
     "write",
 ]
+
+_WRITER = ("migrate", "write")
+
+
+def __getattr__(name: str) -> object:
+    """What writes is loaded when it is asked for: most tools only read."""
+    if name not in _WRITER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from libtile.bytecode import writer
+
+    return getattr(writer, name)

@@ -10,9 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from libtile.codegen.builder import KernelBuilder, Value, integer
-from libtile.codegen.lanes import shuffle
 from libtile.codegen.llvm_types import I32, I64, IntType, PointerType
-from libtile.codegen.shared_tiles import load_shared, store_shared
 from libtile.codegen.tile import Tile, index, warp_bits_of
 from libtile.layouts import LANE, WARP, LinearLayout
 from libtile.layouts.convert import Conversion
@@ -59,6 +57,8 @@ def _per_unique(tile: Tile, make: Callable[[int], Value]) -> Tile:
 
 def _from_lane(b: KernelBuilder, value: Value, source: Value) -> Value:
     """The value in lane `source`, for a register of any type."""
+    from libtile.codegen.lanes import shuffle
+
     type_ = value.type
     if isinstance(type_, PointerType):
         return b.cast("inttoptr", shuffle(b, b.cast("ptrtoint", value, I64), source), type_)
@@ -67,6 +67,8 @@ def _from_lane(b: KernelBuilder, value: Value, source: Value) -> Value:
 
 
 def _through_shared(b: KernelBuilder, tile: Tile, way: SharedWay) -> Tile:
+    from libtile.codegen.shared_tiles import load_shared, store_shared
+
     base = b.exchange_pointer(b.exchange(padded(STORAGE_BYTES[tile.element] << way.layout.out_bits)))
     store_shared(b, base, way.layout, tile, way.store)
     b.barrier()

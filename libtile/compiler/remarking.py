@@ -27,7 +27,6 @@ from libtile.layouts import REGISTER
 from libtile.lowering.agents import warps_of
 from libtile.lowering.discardable import DECISIONS, NOT_SPECIALIZED, is_foreign
 from libtile.lowering.index_width import NARROW
-from libtile.lowering.product_reasons import EXECUTED, NOT_NATIVE, STEP_PARTS
 from libtile.lowering.tileas.copies.common import OF_DESCRIPTORS
 from libtile.lowering.tileas.copies.recipes import host_tensors
 from libtile.lowering.tileas.copies.select_copies import offset_bits
@@ -153,6 +152,7 @@ def _of_product(
     op: DotOp | ScaledDotOp, function: str, place: SourceLocation | None, warps: int
 ) -> Iterator[remarks.Remark]:
     from libtile.atoms.mma_layouts import busy_warps
+    from libtile.lowering.product_reasons import NOT_NATIVE
 
     if op.atom.kind == FMA:
         yield remarks.mma_fma(function, place)
@@ -167,6 +167,8 @@ def _of_product(
 
 def _in_parts(op: Operation, function: str, place: SourceLocation | None) -> Iterator[remarks.Remark]:
     """In how many parts the tiles of a product's step come, if these are several."""
+    from libtile.lowering.product_reasons import STEP_PARTS
+
     if isinstance(parts := op.attributes.get(STEP_PARTS), IntegerAttr):
         yield remarks.mma_in_parts(function, place, parts.value.data)
 
@@ -174,6 +176,7 @@ def _in_parts(op: Operation, function: str, place: SourceLocation | None) -> Ite
 def _executed(op: Operation, function: str, place: SourceLocation | None) -> Iterator[remarks.Remark]:
     """By what a product runs, if it says so."""
     from libtile.atoms.tcgen05 import ctas_of
+    from libtile.lowering.product_reasons import EXECUTED
 
     executed = op.attributes.get(EXECUTED)
     if not isinstance(executed, ExecutedAttr):

@@ -12,7 +12,6 @@ from xdsl.ir import Operation
 from libtile.backend.here import here
 from libtile.backend.work import TILE_LANGUAGE, Assembled, Assembly, Backend, EntryDirectives, Work
 from libtile.compiler.entry import entered
-from libtile.compiler.libraries import check_fragments, check_symbols, try_foreign_code
 from libtile.compiler.options import Compiled, Kernel, Observer, Options, OptionsError, this_host
 from libtile.dialects.cuda_tile.locations import with_source_line
 from libtile.dialects.nv_tileaa.kernels import TILEAA, TILEAS, stage_of
@@ -157,6 +156,8 @@ def lower(
         if boundaries is not None:
             boundaries.emitted(inner)
         if stage is not None:
+            from libtile.compiler.libraries import check_fragments, check_symbols
+
             check_symbols(inner, gpu, options.libraries)
             check_fragments(inner, gpu)
         _emit(
@@ -260,6 +261,8 @@ def _emit(
     if options.emit == "llvm":
         return
     if foreign:
+        from libtile.compiler.libraries import try_foreign_code
+
         try_foreign_code(inner, gpu, result.llvm_ir, options)
     lines = None
     if information is not None and source is not None and information.text():

@@ -263,7 +263,6 @@ def _read(path: str) -> bytes:
 
 def _check_request(data: bytes, given: dict[str, Any]) -> None:
     """What the original refuses before it compiles, with its words and statuses."""
-    from libtile.backend.bitcode import is_bitcode
     from libtile.compiler.driver import NOT_BYTECODE, is_input
 
     if not is_input(data):
@@ -275,6 +274,8 @@ def _check_request(data: bytes, given: dict[str, Any]) -> None:
     if given["libraries"] and "simt" not in given["previews"]:
         raise cli.ToolError("error: libraries require the 'simt' preview feature", _COMPILE)
     for library in given["libraries"]:
+        from libtile.backend.bitcode import is_bitcode
+
         try:
             data = cli.read_input(library)
         except cli.ToolError as error:
@@ -328,11 +329,11 @@ def _options(given: dict[str, Any]) -> Options:
 
 
 def _cache(given: dict[str, Any]) -> Cache | None:
+    if given["no_cache"]:
+        return None
     from libtile.compiler import cache
     from libtile.support import environment
 
-    if given["no_cache"]:
-        return None
     found = cache.from_environment(given["cache_dir"])
     named = given["cache_dir"] or environment.CACHE_FOLDER.text()
     obstacle = found.obstacle() if found is not None and named and not given["error_diagnostics_only"] else None

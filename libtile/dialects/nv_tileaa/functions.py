@@ -46,7 +46,6 @@ from libtile.dialects.nv_tileaa.contracts import (
     require_yields_together,
 )
 from libtile.dialects.nv_tileaa.element_types import is_count, is_index
-from libtile.dialects.nv_tileaa.function_text import parse_function, print_function
 from libtile.dialects.nv_tileaa.terminators import (
     FUNC,
     RETURN,
@@ -189,9 +188,13 @@ class FuncOp(TileOp):
 
     @classmethod
     def parse(cls, parser: Parser) -> FuncOp:
+        from libtile.dialects.nv_tileaa.function_text import parse_function
+
         return parse_function(cls, parser)
 
     def print(self, printer: Printer) -> None:
+        from libtile.dialects.nv_tileaa.function_text import print_function
+
         print_function(self, printer)
 
 

@@ -50,7 +50,6 @@ from libtile.lowering.to_tileas import shape_layouts as layouts
 from libtile.lowering.to_tileas.chains import chained_products
 from libtile.lowering.to_tileas.demands import source_layout
 from libtile.lowering.to_tileas.products import Product, Products
-from libtile.lowering.to_tileas.stage_products import products_of_stages
 from libtile.lowering.to_tileas.stages import held_tiles, staged_element, staged_type
 from libtile.lowering.to_tileas.types import layout_of, tile_shape, with_layout
 
@@ -390,6 +389,8 @@ def _read(a: Assigner, op: ConsumerReadOp) -> None:
 @RULES.on(AgentSwitchOp)
 def _agents(a: Assigner, op: AgentSwitchOp) -> None:
     """Each agent by itself, laid out for its own warps."""
+    from libtile.lowering.to_tileas.stage_products import products_of_stages
+
     gpu, regions = a.products.gpu, []
     for region, warps in zip(op.regions, op.warps):
         if warps & (warps - 1) and any(tile_shape(r) for inner in walk(region) for r in inner.results):

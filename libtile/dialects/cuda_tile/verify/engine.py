@@ -7,21 +7,16 @@ from collections.abc import Callable
 
 from libtile.dialects.cuda_tile.forms import CudaTileOp
 from libtile.dialects.cuda_tile.verify import (  # noqa: F401  # importing a family registers its rules
-    aggregates,
     arithmetic,
     assumptions,
     control_flow,
-    conversions,
     functions,
     memory,
-    mma,
-    multimem,
-    printing,
     tiles,
     views,
 )
 from libtile.dialects.cuda_tile.verify.declared import checks_of
-from libtile.dialects.cuda_tile.verify.report import REGION_RULES, RULES, Report, Violation, fail_plain
+from libtile.dialects.cuda_tile.verify.report import REGION_RULES, Report, Violation, fail_plain, rule_of
 from libtile.dialects.cuda_tile.verify.scopes import Scopes
 from libtile.dialects.cuda_tile.verify.structure import (
     check_block_end,
@@ -214,7 +209,7 @@ class _Walk:
         checks = checks_of(type(op))
         for check in checks.entrance:
             check(op)
-        rule = RULES.get(spec.name)
+        rule = rule_of(spec.name)
         if rule is not None:
             rule(op, self.report)
         if checks.uses_symbols and self.symbol_users:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from importlib import import_module
 from typing import NoReturn, TypeVar
 
 from libtile.dialects.cuda_tile.forms import CudaTileOp
@@ -68,6 +69,17 @@ RULES: dict[str, Rule] = {}
 REGION_RULES: dict[str, Rule] = {}
 """An op's own rule about its regions; runs when the ops in these are valid."""
 
+_LATE = {
+    "aggregates": ("reduce", "scan"),
+    "conversions": ("bitcast", "exti", "ftof", "ftoi", "itof", "trunci"),
+    "mma": ("mmaf", "mmaf_scaled", "mmai"),
+    "multimem": ("multimem_load_reduce_view_tko", "multimem_reduce_view_tko", "multimem_store_view_tko"),
+    "printing": ("print_tko",),
+}
+"""Families of rules that are loaded with the first of their ops, and all their ops; a test looks for others."""
+
+_FAMILY = {mnemonic: f"{__package__}.{family}" for family, mnemonics in _LATE.items() for mnemonic in mnemonics}
+
 R = TypeVar("R", bound=Rule)
 
 
@@ -79,6 +91,19 @@ def rule(*mnemonics: str) -> Callable[[R], R]:
 def region_rule(*mnemonics: str) -> Callable[[R], R]:
     """Register a function as the region rule of these ops."""
     return _register(REGION_RULES, mnemonics)
+
+
+def rule_of(mnemonic: str) -> Rule | None:
+    """An op's own rule; None where it has none."""
+    if mnemonic in _FAMILY and mnemonic not in RULES:
+        import_module(_FAMILY[mnemonic])
+    return RULES.get(mnemonic)
+
+
+def load_rules() -> None:
+    """Load all rules, for what goes through the tables."""
+    for module in _FAMILY.values():
+        import_module(module)
 
 
 def _register(table: dict[str, Rule], mnemonics: tuple[str, ...]) -> Callable[[R], R]:

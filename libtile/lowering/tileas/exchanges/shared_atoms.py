@@ -4,8 +4,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from libtile.atoms.shared_accesses import accesses, matrix_loads, matrix_stores, reduced, shared_between
-from libtile.atoms.transposing_copies import Transposition, transposition
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES
 from libtile.dialects.nv_tileas.async_products import matrix_of
 from libtile.dialects.nv_tileas.attributes import ConversionAttr, CopyAtomAttr, ThroughShared
@@ -17,6 +18,9 @@ from libtile.layouts.convert import Conversion
 from libtile.layouts.shared_access import SharedAccess, SharedWay
 from libtile.lowering.tileas.exchanges.exchange_sizes import Kernel
 from libtile.numerics.elements import STORAGE_BYTES
+
+if TYPE_CHECKING:
+    from libtile.atoms.transposing_copies import Transposition
 
 
 def stored_by(
@@ -38,6 +42,8 @@ def loaded_by(
 def transposed_by(source: BufferType, destination: BufferType, kernel: Kernel) -> Transposition | str:
     """How a kernel's warps copy what lies in shared memory to where another dimension is the dense one; or why they do
     not."""
+    from libtile.atoms.transposing_copies import transposition
+
     if source.layout is None or destination.layout is None:
         return "a buffer has no layout"
     size, needed = STORAGE_BYTES[NUMBER_NAMES[source.element_type]], ("ldmatrix", "stmatrix")

@@ -51,7 +51,6 @@ from libtile.dialects.nv_tileas.types import (
 from libtile.ir.classes import is_subclass
 from libtile.lowering.agents import agent_of
 from libtile.lowering.errors import unsupported
-from libtile.lowering.tileas.memory import allocate_tensor_memory
 from libtile.lowering.tileas.memory.free_stages import DRAINED, agents_past, room_within, stages_bytes
 from libtile.lowering.tileas.memory.shared_memory import (
     STAGE_BARRIER_BYTES,
@@ -284,7 +283,11 @@ def makes_shared(op: Operation) -> bool:
         return False
     type_ = op.results[0].type
     if isinstance(type_, BufferType):
-        return type_.space == "shared" or (type_.space == "tmem" and allocate_tensor_memory.allocates(op))
+        if type_.space == "tmem":
+            from libtile.lowering.tileas.memory.allocate_tensor_memory import allocates
+
+            return allocates(op)
+        return type_.space == "shared"
     return isinstance(type_, PipelineType | MBarrierType)
 
 
