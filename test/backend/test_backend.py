@@ -86,9 +86,9 @@ def test_text_of_another_form_is_refused(text, entries, message):
         ptx.finish(text, target("sm_80"), entries)
 
 
-def test_a_ptxas_by_a_pipe_and_one_by_a_file_make_the_same_cubin(monkeypatch):
+def test_a_ptxas_by_a_pipe_and_one_by_a_file_make_the_same_cubin(monkeypatch, tmp_path):
     piped = ptxas.assemble(finished(), "sm_90a")
-    monkeypatch.setattr(ptxas, "_STDIN", "/nonexistent")
+    monkeypatch.setattr(ptxas, "_STDIN", str(tmp_path / "absent"))
     filed = ptxas.assemble(finished(), "sm_90a")
     assert (piped.cubin, piped.kernels) == (filed.cubin, filed.kernels)
 
@@ -97,7 +97,7 @@ def test_a_ptxas_by_a_pipe_and_one_by_a_file_make_the_same_cubin(monkeypatch):
 def test_a_ptxas_that_is_given_nothing_ends_and_leaves_nothing(tmp_path, monkeypatch, by_pipe):
     monkeypatch.setattr(ptxas, "temporary_folder", lambda: str(tmp_path))
     if not by_pipe:
-        monkeypatch.setattr(ptxas, "_STDIN", "/nonexistent")
+        monkeypatch.setattr(ptxas, "_STDIN", str(tmp_path / "absent"))
     with pytest.raises(ZeroDivisionError), ptxas.Assembler("sm_90a") as assembler:
         process = assembler._process
         assert (process is not None and process.poll() is None) is by_pipe
@@ -149,3 +149,11 @@ def test_what_is_missing_comes_with_where_to_get_it(monkeypatch):
 
 def test_the_version_names_the_tool_in_use():
     assert "release 13." in ptxas.version()
+
+
+def test_what_somebody_tells_the_c_library_is_told_to_ptxas_as_well(monkeypatch):
+    monkeypatch.setenv("GLIBC_TUNABLES", "glibc.malloc.hugetlb=0")
+    assert ptxas._environment() is None  # that is, this one
+    monkeypatch.delenv("GLIBC_TUNABLES")
+    given = ptxas._environment()
+    assert given is None or given["GLIBC_TUNABLES"].startswith("glibc.malloc.hugetlb=1")

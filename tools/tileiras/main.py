@@ -187,6 +187,10 @@ for _name in ("--print-options", "--print-all-options"):  # the original takes t
 def _compile(path: str, given: dict[str, Any]) -> None:
     from libtile.support import timing
 
+    if cli.owns_process():
+        from libtile_tools import huge_pages
+
+        huge_pages.use()
     with timing.stage("load the driver"):
         from libtile import bytecode  # noqa: F401  # bytecode for what follows
         from libtile.compiler import driver  # bytecode for what follows
