@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
-import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from libtile.backend import child
 from libtile.backend.tools import tool_path
 from libtile.backend.work import Assembled as Assembled
 from libtile.backend.work import KernelReport as KernelReport
@@ -89,22 +88,16 @@ class Assembler:
         if has_host_object:
             command.append(f"--nv-host={self._path(_HOST_OBJECT)}")
         self._command = [*command, *options, self._source or self._path(_PTX), "-o", self._path(_CUBIN)]
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: child.Child | None = None
         if self._source:
             self._start()
 
     def _path(self, name: str) -> str:
         return os.path.join(self.folder, name)
 
-    def _start(self) -> subprocess.Popen[bytes]:
+    def _start(self) -> child.Child:
         try:
-            self._process = subprocess.Popen(
-                self._command,
-                stdin=subprocess.PIPE if self._source else subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                env=_environment(),
-            )
+            self._process = child.start(self._command, _environment(), takes_input=bool(self._source))
         except OSError as problem:
             raise PtxasError(f"ptxas could not be run: {self._command[0]}: {reason(problem)}", "") from None
         return self._process
@@ -113,15 +106,8 @@ class Assembler:
         return self
 
     def __exit__(self, *_: object) -> None:
-        process = self._process
-        if process is not None:
-            if process.poll() is None:
-                process.kill()
-            for pipe in (process.stdin, process.stdout, process.stderr):
-                if pipe is not None:
-                    with contextlib.suppress(OSError):  # what was not written for want of a reader
-                        pipe.close()
-            process.wait()
+        if self._process is not None:
+            self._process.end()
         remove_folder(self.folder)
 
     def assemble(self, ptx: str, host_object: bytes | None = None) -> Assembled:
@@ -135,13 +121,13 @@ class Assembler:
         with timing.stage("ptxas"):
             process = self._process or self._start()
             try:
-                out, err = process.communicate(data if self._source else None, timeout=TIMEOUT_SECONDS)
-            except subprocess.TimeoutExpired:
+                out, err = process.communicate(data if self._source else None, TIMEOUT_SECONDS)
+            except TimeoutError:
                 raise PtxasError(f"ptxas did not end within {TIMEOUT_SECONDS} s", "") from None
         log = _text(out + err).replace(self._source or self._path(_PTX), _PTX)
-        if process.returncode != 0:
+        if (status := process.returncode) != 0:
             said = (x for x in log.splitlines() if "error" in x or "fatal" in x)
-            first = next(said, _ending(process.returncode))
+            first = next(said, _ending(status or 0))
             raise PtxasError(f"ptxas failed for {self.ptx_target}: {first.strip()}", log)
         cubin = _contents(self._path(_CUBIN))
         if not cubin.startswith(ELF_MAGIC):
@@ -151,11 +137,13 @@ class Assembler:
         return Assembled(cubin, parse_report(log), log)
 
 
-def _environment() -> dict[str, str] | None:
-    """That of ptxas: this one's, which None stands for, and on Linux what glibc's allocator is told, if nobody has told
-    it anything. In pages of 2 MiB, where the kernel gives them to who asks, ptxas touches a quarter of the pages."""
+def _environment() -> Mapping[str, str]:
+    """That of ptxas: this one's, and on Linux what glibc's allocator is told, if nobody has told it anything.
+
+    In pages of 2 MiB, where the kernel gives them to who asks, ptxas touches a quarter of the pages.
+    """
     if sys.platform != "linux" or _TUNABLES in os.environ:
-        return None
+        return os.environ
     return {**os.environ, _TUNABLES: "glibc.malloc.hugetlb=1:glibc.malloc.top_pad=8388608"}
 
 
@@ -219,6 +207,8 @@ def _ending(status: int) -> str:
 
 def version() -> str:
     """The version line of the ptxas in use, with its path."""
+    import subprocess
+
     tool = tool_path("ptxas")
     out = subprocess.run([tool, "--version"], capture_output=True, timeout=60, check=False).stdout
     line = next((x for x in _text(out).splitlines() if "release" in x), "unknown version")

@@ -2,6 +2,7 @@
 """LLVM IR becomes PTX, gets its directives, and is assembled for every target."""
 
 import subprocess
+import sys
 
 import pytest
 
@@ -153,7 +154,7 @@ def test_the_version_names_the_tool_in_use():
 
 def test_what_somebody_tells_the_c_library_is_told_to_ptxas_as_well(monkeypatch):
     monkeypatch.setenv("GLIBC_TUNABLES", "glibc.malloc.hugetlb=0")
-    assert ptxas._environment() is None  # that is, this one
+    assert ptxas._environment()["GLIBC_TUNABLES"] == "glibc.malloc.hugetlb=0"
     monkeypatch.delenv("GLIBC_TUNABLES")
-    given = ptxas._environment()
-    assert given is None or given["GLIBC_TUNABLES"].startswith("glibc.malloc.hugetlb=1")
+    given = ptxas._environment().get("GLIBC_TUNABLES", "")
+    assert given.startswith("glibc.malloc.hugetlb=1") or sys.platform != "linux"
