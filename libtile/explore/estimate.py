@@ -23,7 +23,7 @@ from libtile.explore.listings import of_ptx
 from libtile.explore.quantities import duration, quantity
 from libtile.explore.record import KernelFacts, Place, Source, kernel_facts, sources_of
 from libtile.interpreter.address_space import Memory
-from libtile.interpreter.entries import find_entry
+from libtile.interpreter.entries import find_entry, titles
 from libtile.interpreter.launch import normal_grid, prepare
 from libtile.ptx.reader import Instruction, statements
 from libtile.runtime.arguments import flat_arguments
@@ -213,7 +213,7 @@ def estimate(
     simulation.run(entry.name, extents, as_given(flat, values), values)
     by_line = of_ptx(made.ptx)[1]
     code = sass.disassembled(made.cubin, {number: number for number in by_line})
-    facts = kernel_facts(made, entry.name, code, [])
+    facts = kernel_facts(made, entry.name, titles(op)[entry.name], code, [])
     tally = _Tally(gpu, made.ptx.split("\n"), simulation.counters, facts, simulation.touched)
     names = {line: shown.name.removeprefix("cuda_tile.") for shown, line in starts.items()}
     ops = _Ops(by_line, names, *sources_of(starts, source_folders))
@@ -375,7 +375,7 @@ _SYMBOLS = ("B", "op")
 
 def _lines(told: Estimate) -> Iterator[str]:
     facts = told.facts
-    yield f"{told.kernel} on {told.machine.name} ({told.gpu_name}), estimated: at least {duration(told.seconds)}"
+    yield f"{told.facts.title} on {told.machine.name} ({told.gpu_name}), estimated: at least {duration(told.seconds)}"
     yield (
         f"  {told.ctas} tile blocks of {facts.threads} threads for {told.machine.sms} SMs, each of which holds "
         f"{facts.ctas[facts.limit]}, by its {facts.limit}: {told.occupancy:.0%} of its warps"

@@ -66,7 +66,7 @@ def drawn(told: Estimate) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}">',
         f"<style>{_STYLE}</style>",
         f'<rect class="paper" width="{WIDTH}" height="{height}"/>',
-        f'<text class="title" x="16" y="26">{escape(told.kernel)} on {escape(told.machine.name)}</text>',
+        f'<text class="title" x="16" y="26">{escape(told.facts.title)} on {escape(told.machine.name)}</text>',
         f'<text class="faint" x="16" y="44">An estimate from peaks and counts: at least {duration(told.seconds)}'
         f"{likely}</text>",
         *_roofline(told),

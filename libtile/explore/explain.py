@@ -172,10 +172,10 @@ def _of_code(record: Record, made: Compilation, kernel: KernelFacts) -> Iterator
             yield Finding(
                 Weight.SLOW,
                 f"{count} accesses to local memory: {kernel.registers} registers a thread do not hold what is alive",
-                "a smaller tile, or a lower occupancy hint, leaves more room", _place(record, op), kernel.name,
+                "a smaller tile, or a lower occupancy hint, leaves more room", _place(record, op), kernel.title,
             )  # fmt: skip
         if not ops:
-            yield Finding(Weight.SLOW, f"{kernel.spills} bytes of registers are spilled", kernel=kernel.name)
+            yield Finding(Weight.SLOW, f"{kernel.spills} bytes of registers are spilled", kernel=kernel.title)
     for loop in kernel.loops:
         waits = loop.counts.get("barriers", 0)
         if waits * 10 > loop.instructions and waits > 3:
@@ -183,14 +183,14 @@ def _of_code(record: Record, made: Compilation, kernel: KernelFacts) -> Iterator
             yield Finding(
                 Weight.SLOW, f"{waits} of the {loop.instructions} instructions of a loop wait for other threads",
                 "reductions along a tile's longest dimension and exchanges between layouts need barriers",
-                _place(record, first), kernel.name,
+                _place(record, first), kernel.title,
             )  # fmt: skip
     ctas = kernel.ctas[kernel.limit]
     warps = ctas * -(-kernel.threads // 32)
     if warps < FEW_WARPS:
         yield Finding(
             Weight.SLOW if ctas else Weight.WRONG, f"an SM holds {amount(warps, 'warps')} of it, by its {kernel.limit}",
-            "smaller tiles take fewer registers and less shared memory", None, kernel.name,
+            "smaller tiles take fewer registers and less shared memory", None, kernel.title,
         )  # fmt: skip
 
 
@@ -267,7 +267,7 @@ def _summary(kernel: KernelFacts, gpu_name: str, record: Record) -> Iterator[str
     spills = f"{kernel.spills} bytes of spills" if kernel.spills else "no spills"
     size = f"{kernel.instructions} instructions, " if kernel.instructions else ""
     yield (
-        f"{kernel.name} on {gpu_name}: {size}{kernel.registers} registers, {spills}, {kernel.shared} bytes of shared "
+        f"{kernel.title} on {gpu_name}: {size}{kernel.registers} registers, {spills}, {kernel.shared} bytes of shared "
         f"memory; an SM holds {amount(kernel.ctas[kernel.limit], 'CTAs')} of {kernel.threads} threads, by its "
         f"{kernel.limit}"
     )

@@ -26,6 +26,7 @@ from libtile.explore import listings, sass
 from libtile.explore.agents import Timeline, timeline
 from libtile.explore.listings import Layout, Layouts, Listing
 from libtile.explore.sass import LOCAL
+from libtile.interpreter.entries import titles
 from libtile.lowering.tileas.memory.storage_lives import EXCHANGES, Lives, Storage
 from libtile.passes.manager import Instrument, PassRun
 from libtile.passes.pipeline import Item, passes_in
@@ -76,7 +77,7 @@ class Room:
 @dataclass(frozen=True)
 class KernelFacts:
     """A kernel in numbers. Sizes are bytes; `ctas` is how many CTAs an SM holds by each resource alone; `loops` are
-    lines of the sass listing."""
+    lines of the sass listing. `title` is what its source calls it, `name` what it is called in code."""
 
     name: str
     registers: int
@@ -92,6 +93,7 @@ class KernelFacts:
     """What its agents do, where the stages are known."""
     local: dict[int, int] = field(default_factory=dict)
     """How many accesses to local memory each op has: registers that are spilled."""
+    title: str = ""
 
     @property
     def limit(self) -> str:
@@ -249,16 +251,18 @@ def _compilation(module: Operation, options: Options, layouts: Layouts) -> Compi
     found["ptx"], by_line = listings.of_ptx(made.ptx)
     code = sass.disassembled(made.cubin, by_line, listings.warpgroup_products(made.ptx, by_line))
     found["sass"] = code.listing
+    called = titles(module)
     kernels = [
-        kernel_facts(made, name, code, stages.rooms.get(name, []), stages.timelines.get(name)) for name in made.kernels
+        kernel_facts(made, name, called[name], code, stages.rooms.get(name, []), stages.timelines.get(name))
+        for name in made.kernels
     ]
     return Compilation(options.gpu_name, options.opt_level, options.pipeline, found, kernels, list(made.remarks))
 
 
 def kernel_facts(
-    made: Compiled, name: str, code: sass.Code, rooms: list[Room], agents: Timeline | None = None
+    made: Compiled, name: str, title: str, code: sass.Code, rooms: list[Room], agents: Timeline | None = None
 ) -> KernelFacts:
-    """A kernel of a compilation in numbers."""
+    """A kernel of a compilation in numbers. `title` is what its source calls it."""
     kernel, gpu = made.kernels[name], target(made.gpu_name)
     threads = kernel.block_dim[0] * kernel.block_dim[1] * kernel.block_dim[2]
     warps = -(-threads // gpu.warp_size)
@@ -271,5 +275,5 @@ def kernel_facts(
     )
     return KernelFacts(
         name, kernel.registers, kernel.spills, kernel.smem, threads, kernel.cluster,
-        len(code.instructions.get(name, ())), ctas, code.loops.get(name, []), rooms, agents, local,
+        len(code.instructions.get(name, ())), ctas, code.loops.get(name, []), rooms, agents, local, title,
     )  # fmt: skip

@@ -4,6 +4,7 @@ addresses that each takes."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from xdsl.dialects.builtin import StringAttr
@@ -11,6 +12,7 @@ from xdsl.ir import Attribute, Operation
 
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.dialects.cuda_tile.types import TileType, type_text
+from libtile.dialects.cuda_tile.verify.debug_info import debug_location, subprogram_of
 from libtile.interpreter.formats import Element, element
 from libtile.support.errors import LibtileError, visible
 from libtile.support.records import dataclass
@@ -48,13 +50,15 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Entry:
-    """A kernel that can be launched, or a function of the `host` that launches some: its op, name and parameters in
-    order."""
+    """A kernel that can be launched, or a function of the `host` that launches some: its op, name, parameters in order,
+    and what its source calls it, by debug information: frontends put what a kernel was compiled for into the name.
+    """
 
     op: Operation
     name: str
     parameters: tuple[Parameter, ...]
     host: bool = False
+    source_name: str = ""
 
     def describe(self) -> str:
         """One line for each parameter: its position, its name if it has one, its type and what to give."""
@@ -85,15 +89,25 @@ def entries(module: Operation) -> Iterator[Entry]:
             yield from _inner_entries(op)
 
 
+def titles(module: Operation) -> dict[str, str]:
+    """What each kernel of a module is called, by its name: as in its source, where that is the name of one alone."""
+    found = list(entries(module))
+    shared = Counter(e.source_name or e.name for e in found)
+    return {e.name: e.source_name if shared[e.source_name] == 1 else e.name for e in found}
+
+
 def find_entry(module: Operation, kernel: str | None) -> Entry:
-    """The entry named `kernel`, or the host function; the only entry when `kernel` is None. LaunchError when there is
-    none such."""
+    """The entry named `kernel`, or called so in its source if no other is; the host function of that name; the only
+    entry when `kernel` is None. LaunchError when there is none such."""
     found = list(entries(module))
     names = [e.name for e in found]
     if kernel is None and len(found) == 1:
         return found[0]
     if kernel in names:
         return found[names.index(kernel)]
+    called = [e for e in found if e.source_name == kernel]
+    if len(called) == 1:
+        return called[0]
     for host in host_functions(module):
         if host.name == kernel:
             return host
@@ -108,7 +122,10 @@ def _entry_of_tile_ir(op: CudaTileOp) -> Entry:
         return Parameter(type_text(type_), element(type_) if isinstance(type_, TileType) else None, name or "")
 
     parameters = tuple(parameter(a.type, a.name_hint) for a in op.regions[0].block.args)
-    return Entry(op, str(op.attribute_value("sym_name")), parameters)
+    location = debug_location(op.location)
+    scope = None if location is None else subprogram_of(location.scope)
+    source_name = "" if scope is None else scope.subprogram_name
+    return Entry(op, str(op.attribute_value("sym_name")), parameters, source_name=source_name)
 
 
 def host_functions(module: Operation) -> Iterator[Entry]:

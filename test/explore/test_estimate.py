@@ -113,6 +113,9 @@ def test_the_tool_takes_a_kernel_of_a_script_with_its_own_arguments(tmp_path: Pa
     arguments = ("--grid", "4", "--arg", "zeros:f32:1024", "--arg", "256", "--json")
     data = json.loads(run("libtile_cli", "estimate", f"{script}:halve", *arguments).text)
     assert (data["ctas"], data["memory_bytes"]) == (4, 2 * 1024 * 4)
+    assert data["kernel"].startswith("halve_"), "the name in code"
+    told = run("libtile_cli", "estimate", f"{script}:halve", *arguments[:-1]).text
+    assert told.startswith("halve on H100 SXM5 (sm_90), estimated: "), "the name in Python"
 
 
 def test_a_target_without_known_peaks_is_refused_by_name() -> None:

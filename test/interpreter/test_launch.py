@@ -8,7 +8,7 @@ import pytest
 
 import libtile
 from interpreter.programs import module_text, run_body, scalar_store
-from libtile.interpreter.entries import LaunchError
+from libtile.interpreter.entries import LaunchError, titles
 
 STORE = scalar_store("v", "x", "ELEM")
 
@@ -49,6 +49,30 @@ def test_a_kernel_that_is_not_there_is_refused_by_name():
     with pytest.raises(LaunchError, match=r"no kernel named 'other' \(its kernels: k\)"):
         libtile.run(module, "other")
     assert libtile.run(module).kernel == "k"
+
+
+def _with_source_names(**names: str) -> libtile.Module:
+    """A module of kernels that do nothing, by their symbols, and what debug information says that they are called."""
+    lines = [
+        '#file = #cuda_tile.di_file<"k.py" in "/tmp">',
+        "#unit = #cuda_tile.di_compile_unit<file = #file>",
+        'cuda_tile.module @m {',
+    ]  # fmt: skip
+    for symbol, name in names.items():
+        lines.insert(2, (
+            f'#{symbol} = #cuda_tile.di_subprogram<file = #file, line = 1, name = "{name}", linkageName = "{symbol}", '
+            "compileUnit = #unit, scopeLine = 1>"
+        ))  # fmt: skip
+        lines.append(f'entry @{symbol}() {{ return }} loc(#cuda_tile.di_loc<loc("k.py":1:1) in #{symbol}>)')
+    return libtile.parse("\n".join([*lines, "}"]))
+
+
+def test_a_kernel_is_found_by_its_name_in_the_source_where_one_alone_has_it():
+    module = _with_source_names(halve_K1="halve", twice_K1="twice", twice_K2="twice")
+    assert titles(module.op) == {"halve_K1": "halve", "twice_K1": "twice_K1", "twice_K2": "twice_K2"}
+    assert libtile.run(module, "halve").kernel == libtile.run(module, "halve_K1").kernel == "halve_K1"
+    with pytest.raises(LaunchError, match=r"no kernel named 'twice' \(its kernels: halve_K1, twice_K1, twice_K2\)"):
+        libtile.run(module, "twice")
 
 
 @pytest.mark.parametrize("grid", [0, (1, 0), (1, 1, 1, 1), (), 2**24])

@@ -270,11 +270,10 @@ const amount = ([kind, count]) => `${count} ${count === 1 ? kind.replace(/(ch)es
 
 function summary() {
   const out = [];
-  const kernels = data.compilations[0].kernels.map((k) => k.name);
-  for (const name of kernels) {
+  for (const { name, title: called } of data.compilations[0].kernels) {
     const found = data.compilations.map((made) => made.kernels.find((k) => k.name === name));
     const line = (title, value) => [title, ...found.map((k) => (k ? value(k) : "-"))];
-    out.push(make("h2", { textContent: name }));
+    out.push(make("h2", { textContent: called, title: name }));
     out.push(table(["", ...data.compilations.map((made) => made.title)], [
       line("registers a thread", (k) => k.registers), line("spills, bytes", (k) => k.spills),
       line("shared memory, bytes", (k) => k.shared), line("threads", (k) => k.threads),
@@ -378,7 +377,7 @@ function drawn(bases, shape, said) {
 function sharedMemory() {
   const out = [];
   data.compilations.forEach((made, number) => made.kernels.forEach((kernel) => {
-    out.push(make("h2", { textContent: `${kernel.name}, ${made.title}` }));
+    out.push(make("h2", { textContent: `${kernel.title}, ${made.title}` }));
     if (!kernel.rooms.length) { out.push(make("p", { className: "dim", textContent: "Nothing lies in shared memory." })); return; }
     const end = Math.max(...kernel.rooms.map((r) => r.offset + r.size));
     const first = Math.min(...kernel.rooms.map((r) => r.first)), last = Math.max(...kernel.rooms.map((r) => r.last)) + 1;
@@ -413,8 +412,8 @@ function agents() {
   const out = [];
   for (const made of data.compilations) for (const kernel of made.kernels) {
     const picture = `data:image/svg+xml,${encodeURIComponent(kernel.timeline)}`;
-    const drawn = make("img", { src: picture, alt: `What the agents of ${kernel.name} do, step by step` });
-    out.push(make("h2", { textContent: `${kernel.name}, ${made.title}` }), drawn);
+    const drawn = make("img", { src: picture, alt: `What the agents of ${kernel.title} do, step by step` });
+    out.push(make("h2", { textContent: `${kernel.title}, ${made.title}` }), drawn);
   }
   return out;
 }
