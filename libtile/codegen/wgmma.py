@@ -87,18 +87,18 @@ def multiply(
     right: Value,
     *,
     transposed: tuple[bool, bool] = (False, False),
-    add: Value | None = None,
+    add: bool = True,
 ) -> list[Value]:
-    """Issue one product: accumulators (see `accumulator_type`) plus A times B, or without them where `add` (an i32) is
-    0. A is a descriptor or 4 words, B a descriptor; `transposed` says of each whether it is MN-major."""
+    """Issue one product: accumulators (see `accumulator_type`) plus A times B, or without them unless they are to
+    `add`. A is a descriptor or 4 words, B a descriptor; `transposed` says of each whether it is MN-major."""
     count = accumulator_registers(atom)
     if len(accumulators) != count:
         raise ValueError(f"{len(accumulators)} accumulators for a product with {count}")
     in_registers = not isinstance(a, Value)
     left = list(a) if not isinstance(a, Value) else [a]
-    numbers = [f"${i}" for i in range(count + len(left) + 2)]
+    numbers = [f"${i}" for i in range(count + len(left) + 1)]
     group = "{" + ", ".join(numbers[:count]) + "}"
-    first = "{" + ", ".join(numbers[count:-2]) + "}" if in_registers else numbers[count]
+    first = "{" + ", ".join(numbers[count:-1]) + "}" if in_registers else numbers[count]
     scales = "" if atom.d == "s32" else ", 1, 1"
     if atom.a in ("f16", "bf16"):
         flags = transposed[1:] if in_registers else transposed
@@ -106,12 +106,11 @@ def multiply(
     elif any(transposed):
         raise ValueError(f"operands of {atom.a} are contiguous along k only")
     name = f"wgmma.mma_async.sync.aligned.m64n{atom.n}k{atom.k}.{atom.d}.{atom.a}.{atom.b}"
-    template = (
-        f"{{ .reg .pred p; setp.ne.b32 p, {numbers[-1]}, 0; {name} {group}, {first}, {numbers[-2]}, p{scales}; }}"
-    )
+    # As a number, not in a register: that of a zero may be one of A's as well, which nothing else may read here.
+    template = f"{{ .reg .pred p; setp.ne.b32 p, {int(add)}, 0; {name} {group}, {first}, {numbers[-1]}, p{scales}; }}"
     kind = accumulator_type(atom)
-    constraints = [f"={kind.constraint}"] * count + (["r"] * 4 if in_registers else ["l"]) + ["l", "r"]
-    arguments = [*left, right, add or integer(I32, 1), *accumulators]
+    constraints = [f"={kind.constraint}"] * count + (["r"] * 4 if in_registers else ["l"]) + ["l"]
+    arguments = [*left, right, *accumulators]
     return _tied(b, template, constraints, kind, arguments, count)
 
 

@@ -244,7 +244,7 @@ def product(family, n, depth, contiguous, in_registers):
         held = wgmma.fence(b, held)
     for step, k in enumerate(range(0, depth, atom.k)):
         a = left.at(b, 0, k) if held is None else held[4 * step : 4 * step + 4]
-        acc = wgmma.multiply(b, atom, acc, a, right.at(b, 0, k), transposed=flags, add=i32(int(step > 0)))
+        acc = wgmma.multiply(b, atom, acc, a, right.at(b, 0, k), transposed=flags, add=step > 0)
     wgmma.commit(b)
     acc = wgmma.wait(b, 0, acc)
     if family.d == "f16":

@@ -248,6 +248,34 @@ def test_two_layers_with_a_left_operand_in_registers(n):
         assert made.count("nv_tileas.async.dot") == 4 and made.count("create_pipeline") == 2
 
 
+def test_a_left_operand_in_registers_may_have_some_that_are_always_zero():
+    """Above the diagonal: of rows up to 55 all columns from 56 on, which is a register of every thread. What says that
+    sums begin with this product is a zero as well, and is none of the registers that a product reads."""
+    text = CHAIN.replace(
+        "%none = ",
+        """%line = iota : tile<64xi32>
+    %tall = reshape %line : tile<64xi32> -> tile<64x1xi32>
+    %wide = reshape %line : tile<64xi32> -> tile<1x64xi32>
+    %row = broadcast %tall : tile<64x1xi32> -> tile<64x64xi32>
+    %column = broadcast %wide : tile<1x64xi32> -> tile<64x64xi32>
+    %below = cmpi greater_than_or_equal %row, %column, signed : tile<64x64xi32> -> tile<64x64xi1>
+    %nothing = constant <f32: 0.0> : tile<64x32xf32>
+    %none = """,
+    )
+    text = text.replace(
+        "%z = maxf %h, %none : tile<64x64xf32>", "%z = select %below, %h, %none : tile<64x64xi1>, tile<64x64xf32>"
+    )
+    text = text.replace("%d = mmaf %w, %b, %acc", "%p = mmaf %w, %b, %nothing")
+    text = text.replace("continue %d", "%d = addf %p, %acc : tile<64x32xf32>\n      continue %d")
+    rng = np.random.default_rng(2)
+    x, a, b = (rng.integers(-3, 4, s).astype(np.float16) for s in ((64, 32), (32, 64), (64, 32)))
+    y = np.zeros((64, 32), np.float32)
+    libtile.run(libtile.parse(text), grid=(1, 1, 1), args=[x, a, b, y, 64], backend="simulator", gpu_name="sm_90",
+                check="full", schedule="specialized")  # fmt: skip
+    hidden = np.tril((x + x).astype(np.float32) @ a.astype(np.float32)).astype(np.float16)
+    np.testing.assert_array_equal(y, 0.5 + hidden.astype(np.float32) @ b.astype(np.float32))
+
+
 def test_what_tma_does_not_copy_consumers_load_themselves():
     """The second matrix may begin anywhere, and the first operand is there before the loop: both are brought by
     consumers to where products read them."""

@@ -79,9 +79,8 @@ def _dot(e: Emitter, op: AsyncDotOp) -> None:
                 assert held is not None
                 first = (row * steps + step) * 4
                 a = held[first : first + 4]
-            add = integer(I32, 0) if empty and not step else None
             part_of_b = right.at(b, column, integer_of(op.first_depth) + k)
-            block = wgmma.multiply(b, atom, block, a, part_of_b, transposed=flags, add=add)
+            block = wgmma.multiply(b, atom, block, a, part_of_b, transposed=flags, add=not (empty and not step))
         words[part * each : (part + 1) * each] = block
     wgmma.commit(b)
     e.bind(op.result, of_words(b, accumulator, words))
