@@ -115,14 +115,21 @@ def on_host(torch: Any, gpu_name: str, compute: tuple[int, int]) -> Iterator[Non
             return "cpu"
         return torch.device("cpu") if isinstance(value, torch.device) and value.type == "cuda" else value
 
+    products = (torch.mm, torch.bmm, torch.addmm, torch.baddbmm)
+
     class OnHost(TorchFunctionMode):
-        """Every function of torch gets the CPU where it was given a CUDA device."""
+        """Every function of torch gets the CPU where it was given a CUDA device.
+
+        Products whose results are wider than their operands (`out_dtype`), which torch has for CUDA alone, are those of
+        wider operands: exact but for the order of sums, as CUDA's are."""
 
         def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             if function is torch.Tensor.cuda:
                 return args[0]
             given = {key: on_cpu(value) for key, value in (kwargs or {}).items()}
             given.pop("pin_memory", None)
+            if function in products and (wide := given.pop("out_dtype", None)) is not None:
+                args = [x.to(wide) if isinstance(x, torch.Tensor) else x for x in args]
             return function(*map(on_cpu, args), **given)
 
     def seed(number: int) -> None:

@@ -89,6 +89,14 @@ def test_events_tell_the_time_that_passed_here():
     assert begin.elapsed_time(end) > 0
 
 
+def test_products_may_be_wider_than_their_operands():
+    a, b = torch.full((4, 8), 3.0, dtype=torch.float16), torch.full((8, 2), 1000.0, dtype=torch.float16)
+    wide = torch.mm(a.cuda(), b.cuda(), out_dtype=torch.float32)
+    assert wide.dtype == torch.float32 and (wide == 24000).all()
+    assert torch.mm(a, b).dtype == torch.float16
+    assert torch.bmm(a[None], b[None], out_dtype=torch.float32).shape == (1, 4, 2)
+
+
 def test_seeds_and_attention():
     torch.manual_seed(3)
     first = torch.randn(4, device="cuda")
