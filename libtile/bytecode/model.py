@@ -69,11 +69,15 @@ class _Interned:
         return (_intern, (type(self), self.name, self.names, self.parameters))
 
 
+_DYNAMIC = -(1 << 63)
+"""An extent that is known at run time only, as files have it."""
+
+
 def _show(value: Any, depth: int) -> str:
     if isinstance(value, _Interned):
         return value._text(depth)
     if type(value) is tuple:
-        return f"({', '.join(_show(v, depth) for v in value)})"
+        return f"({', '.join('?' if v == _DYNAMIC else _show(v, depth) for v in value)})"
     return repr(value)
 
 

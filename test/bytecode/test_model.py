@@ -44,6 +44,10 @@ def test_equal_types_are_one_object() -> None:
     assert pickle.loads(pickle.dumps(VECTOR)) is VECTOR
 
 
+def test_extents_that_are_known_at_run_time_are_shown_as_in_text() -> None:
+    assert str(make_type("tensor_view", F32, (-(2**63), 8), (8, 1))).startswith("tensor_view(element=f32, shape=(?, 8)")
+
+
 @pytest.mark.parametrize("arguments", [("tile",), ("tile", F32), ("tile", F32, (1,), 2), ("nothing",)])
 def test_a_type_needs_its_parameters(arguments: tuple) -> None:
     with pytest.raises(ValueError):
