@@ -21,6 +21,7 @@ from libtile.lowering.discardable import FEWER_BLOCKS
 from libtile.lowering.tileas.agents.consumers import OTHER_REGISTERS
 from libtile.lowering.tileas.cleanup import clean_up
 from libtile.lowering.tileas.copies.tma_operands import Unfit
+from libtile.lowering.tileas.parting.read_lines import read_lines
 from libtile.lowering.tileas.pipelines.schedule import is_zero
 from libtile.lowering.tileas.products.few_rows import with_few_columns
 from libtile.lowering.tileas.products.lone_products import is_nest, lone_products, loop_around, start_with_zeros
@@ -192,6 +193,8 @@ def _converted_whole(function: FuncOp, gpu: Target) -> FuncOp | None:
     for choose in _ways(repeated, gpu, chosen):
         made = choose(function)
         clean_up(made)
+        if gpu.has("wgmma"):
+            read_lines(made)
         if is_fit(made, gpu):
             return made
     return None
