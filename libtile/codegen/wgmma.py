@@ -162,7 +162,7 @@ def hold(b: KernelBuilder, words: Sequence[Value]) -> None:
     """What words come from is computed in front of the next wait by the assembler, too, which would move the wait up
     otherwise: it does not move it past a store of them. That is never done, as no grid is without blocks, and is to
     their number, which takes no register of its own."""
-    blocks = b.call("llvm.nvvm.read.ptx.sreg.nctaid.x", I32, [])
+    blocks = _blocks(b)
     for start in range(0, len(words), 4):
         part = words[start : start + 4]
         names = ", ".join(f"${i}" for i in range(1, len(part) + 1))
@@ -170,3 +170,14 @@ def hold(b: KernelBuilder, words: Sequence[Value]) -> None:
         template = f"{{ .reg .pred p; setp.eq.u32 p, $0, 0; @p {store}; }}"
         constraints = ",".join(["r", *(w.type.constraint for w in part)])
         b.asm(template, constraints, VOID, [blocks, *part], memory=True, convergent=True)
+
+
+def hold_all(b: KernelBuilder) -> None:
+    """As `hold`, of everything that stands in front of here: the assembler moves nothing past where the clock is read,
+    if that is used."""
+    template = "{ .reg .pred p; .reg .b32 c; mov.u32 c, %clock; setp.eq.u32 p, $0, 0; @p st.shared.b32 [$0], c; }"
+    b.asm(template, "r", VOID, [_blocks(b)], memory=True, convergent=True)
+
+
+def _blocks(b: KernelBuilder) -> Value:
+    return b.call("llvm.nvvm.read.ptx.sreg.nctaid.x", I32, [])

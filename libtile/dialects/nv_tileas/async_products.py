@@ -210,7 +210,8 @@ class WaitDotOp(TileOp):
     """Waits until at most `pending` groups of products are under way.
 
     The results are the accumulators, which may be used from here on where their groups have ended, and the `pins`:
-    tiles that are computed before the wait. `reads` are tiles that products under way may read as A until here.
+    tiles that are computed before the wait. `reads` are tiles that products under way may read as A until here. A wait
+    that is `held` stays behind all that stands in front of it, in machine code too.
     """
 
     name = "nv_tileas.wait_dot"
@@ -221,6 +222,7 @@ class WaitDotOp(TileOp):
     pins = var_operand_def()
     outputs = var_result_def()
     pending = opt_prop_def(IntegerAttr)
+    held = opt_prop_def(UnitAttr)
 
     def check(self) -> None:
         given = [v.type for v in (*self.group("accumulators"), *self.group("pins"))]

@@ -123,6 +123,8 @@ def _wait(e: Emitter, op: WaitDotOp) -> None:
     for own in words[len(accumulators) :]:
         if len(own) <= _FEW_WORDS:
             wgmma.hold(e.b, own)
+    if op.held is not None:
+        wgmma.hold_all(e.b)
     through = wgmma.wait(
         e.b, integer_of(op.pending), [w for ws in words for w in ws], [w for t in reads for w in words_of(e.b, t)]
     )

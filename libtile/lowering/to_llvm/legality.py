@@ -111,7 +111,7 @@ HONOURED: dict[type[TileOp], frozenset[str]] = {
     async_products.AsyncDotOp: _reads(
         "atom", "first_column", "first_row", "first_depth", "signedness_a", "signedness_b", "fenced"
     ),
-    async_products.WaitDotOp: _reads("pending"),
+    async_products.WaitDotOp: _reads("pending", "held"),
     tensor_memory.AsyncDotIntoOp: _reads("atom", "signedness_a", "signedness_b"),
     tileas_pipeline.ProducerCommitOp: _reads("after_products"),
     tileas_pipeline.ConsumerReleaseOp: _reads("after_products"),

@@ -4,6 +4,7 @@
 Of a loop in which products feed each other, those that come first need nothing that another product gives (`leading`),
 and those that come last are only added to what the loop carries (`trailing`). An iteration is then
 
+    early       loads of what lies in memory, whose latency passes under the products
     before      what the leading products need
     leading
     between     what depends on them, but on no trailing product of an earlier iteration
@@ -45,6 +46,7 @@ class Parts:
     the one before for its late ops and trailing products; `pins` what is made between for that.
     """
 
+    early: tuple[Operation, ...]
     before: tuple[Operation, ...]
     leading: tuple[DotOp, ...]
     between: tuple[Operation, ...]
@@ -95,16 +97,29 @@ def parts_of(
         if any(v in reached for v in uses_of(op)):
             after.append(op)
             reached |= set(op.results)
-    between = [op for op in rest if op not in after]
+    early = early_loads([op for op in rest if op not in after], body)
+    between = [op for op in rest if op not in after and op not in early]
     made = {r for op in late for r in op.results}
     wanted = [*(v for op in late for v in op.operands), *(v for p in trailing for v in _in_registers(p, left))]
     handed = [v for v in wanted if v not in made and is_of_block(v, body)]
     pins = [v for v in handed if v.owner in between and isinstance(v.type, TensorType)]
     return Parts(
-        tuple(op for op in ops if op in before), tuple(leading), tuple(between), tuple(after),
+        tuple(early), tuple(op for op in ops if op in before), tuple(leading), tuple(between), tuple(after),
         tuple(op for op in ops if op in late), tuple(trailing), tuple(accumulators), tuple(dict.fromkeys(handed)),
         tuple(dict.fromkeys(pins)),
     )  # fmt: skip
+
+
+def early_loads(ops: Sequence[Operation], body: Block) -> list[Operation]:
+    """The loads among some ops of a body that come from no product of it, and what they need of these ops, in their
+    order. Those whose places are loaded stay where they are."""
+    found: set[Operation] = set()
+    for op in ops:
+        if isinstance(op, TiledLoadOp | LoadOp):
+            needed, _ = _behind(uses_of(op), body)
+            if all(is_pure(other) and not isinstance(other, DotOp) for other in needed):
+                found |= {op, *needed}
+    return [op for op in ops if op in found]
 
 
 def pinned(parts: Parts, most: int) -> SSAValue | None:

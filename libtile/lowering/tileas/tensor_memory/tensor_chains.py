@@ -450,7 +450,7 @@ class TensorChain(Chain):
         scores, operands, *last_places = places
         values: Values = {**tokens, self.body.args[0]: index}
         values |= {self.body.args[1 + n]: a for n, a in zip(others, carried)}
-        each.clone(parts.before, values)
+        each.clone((*parts.early, *parts.before), values)
         result = self.firsts[-1].op.result
         inside, stage, (loaded,) = self.scores.take(each, scores, [result.type])
         inside.add(PipelineYieldOp.make([inside.value(CopyOp.make(stage, results=[result.type]))]))

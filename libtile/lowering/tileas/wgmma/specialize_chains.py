@@ -3,16 +3,7 @@
 
 Each tile that TMA can copy for a product has a pipeline of its own: of some stages where the loop loads it, of one
 where it is loaded in front of the loop. The consumers run the rest of the loop. Where its products form a chain whose
-ends can be told apart (`product_turns`), and registers suffice, the loop is turned: with L and T for leading and
-trailing products, and i for iterations,
-
-    L(0), wait, what is between and after
-    for i from 1    issue L(i) and T(i - 1); wait for L(i), release its stages; what is between; wait for T(i - 1),
-                    release its stages; what is after
-    T(last), wait
-
-Two warpgroups take turns at issuing products, so that each computes what is between its own under those of the other.
-
+ends can be told apart (`product_turns`), and registers suffice, turns of the loop overlap iterations (`chain_turns`).
 Otherwise each product is waited for where it stands, and the warpgroups overlap with each other only.
 """
 
@@ -21,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from xdsl.dialects.builtin import IntegerAttr, TensorType, UnitAttr
+from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from libtile.atoms import wgmma
-from libtile.dialects import arith, scf
+from libtile.dialects import scf
 from libtile.dialects.nv_tileaa.attributes import KernelSpecAttr
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileaa.terminators import ReturnOp
@@ -46,7 +37,6 @@ from libtile.dialects.nv_tileas.pipeline import (
     ProducerWriteOp,
 )
 from libtile.dialects.nv_tileas.products import DotOp
-from libtile.dialects.nv_tileas.tiles import HandOnTurnOp, TakeTurnOp
 from libtile.dialects.nv_tileas.types import (
     MBARRIER,
     BufferType,
@@ -68,27 +58,24 @@ from libtile.lowering.tileas.agents.consumers import (
     tile_registers,
 )
 from libtile.lowering.tileas.agents.fed_steps import NotSpecialized
-from libtile.lowering.tileas.agents.product_turns import Parts, parts_of, pinned
+from libtile.lowering.tileas.agents.product_turns import Parts, parts_of
 from libtile.lowering.tileas.agents.promoted import MOST_DEPTH
 from libtile.lowering.tileas.ahead import computed_ahead
 from libtile.lowering.tileas.cleanup import drop_unused
 from libtile.lowering.tileas.copies.tma_operands import TmaOperand, Unfit, check_token, tma_operand
-from libtile.lowering.tileas.counted_loops import known_trips, number_type, trips
+from libtile.lowering.tileas.counted_loops import known_trips, trips
 from libtile.lowering.tileas.inserter import Inserter, array_of
 from libtile.lowering.tileas.memory.shared_memory import block_bytes, rings_bytes
 from libtile.lowering.tileas.pipelines.operand_paths import operand_path
 from libtile.lowering.tileas.pipelines.schedule import is_zero, stages_wanted
+from libtile.lowering.tileas.wgmma.chain_turns import ChainTurns
 from libtile.lowering.to_tileas.types import layout_of
-from libtile.support.records import dataclass
+from libtile.support.records import dataclass, replace
 from libtile.targets import Target
 
 MOST_REGISTERS, PRODUCER_REGISTERS = 240, 24
 BUDGETS = {8: (MOST_REGISTERS, PRODUCER_REGISTERS)}
 """Registers of a consumer's and a producer's thread, by the number of consumer warps, where they share unequally."""
-TURNS = 3
-"""The first named barrier of warpgroups that take turns: those of the two agents come before."""
-PINNED = 1
-"""Elements in a row of a tile that keeps what it was computed from in front of a wait."""
 
 Values = dict[SSAValue, SSAValue]
 
@@ -224,7 +211,7 @@ class Chain:
         parts = parts_of(self.body, self.ops, left, in_a_row=self.in_a_row)
         self.unturned = parts if isinstance(parts, str) else ""
         """Why iterations cannot be turned."""
-        self.parts = None if isinstance(parts, str) or self._registers(parts) > self._limit() else parts
+        self.parts = None if isinstance(parts, str) else self._fitting(parts)
         if self.parts is None and (wanted := self._registers(None)) > (limit := self._limit()):
             raise Unfit(f"a thread has {limit} registers, and the loop's products take {wanted}")
         self._set_stages(most)
@@ -274,6 +261,7 @@ class Chain:
         summed = sum(tile_registers(p.op.result) for p in self.products if not is_zero(p.op.c))
         beside = sum(tile_registers(v) for v in self.body.args if _is_matrix(v)) - summed
         found = OTHER_REGISTERS + max(beside, 0)
+        found += sum(tile_registers(v) for op in (parts.early if parts is not None else ()) for v in op.results)
         carried = [p for p in self.products if p.op.c.owner is self.body]
         together = self.products if parts is not None else [*carried, *self.products[:1]]
         for product in dict.fromkeys(together):
@@ -285,6 +273,11 @@ class Chain:
                 m, k = shape_of(product.op.a.type)
                 found += m * k * (256 // product.atom.instruction.k) // 32 // threads
         return found
+
+    def _fitting(self, parts: Parts) -> Parts | None:
+        """The parts of turns whose products fit the registers of a thread, loads before them if these fit, too."""
+        late = replace(parts, early=(), between=tuple(op for op in self.ops if op in (*parts.early, *parts.between)))
+        return next((p for p in (parts, late) if self._registers(p) <= self._limit()), None)
 
     def _limit(self) -> int:
         return consumer_registers(self.spec, self.gpu, budget_of(self.spec, self.gpu))
@@ -392,7 +385,7 @@ class Chain:
         if self.parts is None:
             results = self._serial(at, starts)
         else:
-            results = self._turned(at, count, starts, self.parts)
+            results = ChainTurns(self, self.parts, count, starts).make(at)
         for ring in self.rings:
             if ring.once:
                 at.add(ConsumerReleaseOp.make(self.held[ring][0]))
@@ -415,124 +408,36 @@ class Chain:
         by_op = {p.op: p for p in self.products}
         for op in self.ops:
             if isinstance(op, DotOp) and op in by_op:
-                self._products(inner, [by_op[op]], values, places)
+                self.multiply(inner, [by_op[op]], values, places)
             else:
                 inner.clone([op], values)
         following = [r.next(inner, places[r]) for r in moving]
-        inner.add(scf.YieldOp(*self._carried_on(values), *following))
+        inner.add(scf.YieldOp(*self.carried_on(values), *following))
         made = scf.ForOp(loop.lb, loop.ub, loop.step, [*loop.iter_args, *(starts[r] for r in moving)], body)
         made.attributes.update(loop.attributes)
         at.add(made)
         return made.results[: len(loop.results)]
 
-    def _carried_on(self, values: Values) -> list[SSAValue]:
+    def carried_on(self, values: Values) -> list[SSAValue]:
         last = self.body.last_op
         assert last is not None
         return [values.get(v, v) for v in last.operands]
 
-    def _turned(self, at: Inserter, count: SSAValue, starts: dict[Ring, SSAValue], parts: Parts) -> Sequence[SSAValue]:
-        """The loop whose turns overlap two iterations."""
-        loop, number = self.loop, number_type(self.loop)
-        zero, one = (at.value(arith.ConstantOp(IntegerAttr(n, number))) for n in (0, 1))
-        by_op = {p.op: p for p in self.products}
-        leading, trailing = [by_op[p] for p in parts.leading], [by_op[p] for p in parts.trailing]
-        own, before = [r for p in leading for r in p.moving], [r for p in trailing for r in p.moving]
-        others = [n for n in range(len(loop.results)) if n not in parts.accumulators]
-        some = at.value(arith.CmpiOp(count, zero, "ne"))
-        steps = Block()
-        inner = Inserter(steps, None, loop.location)
-        # The first iteration, up to its trailing products.
-        values: Values = {**self.tokens, self.body.args[0]: loop.lb, **dict(zip(self.body.args[1:], loop.iter_args))}
-        inner.clone(parts.before, values)
-        self._products(inner, leading, values, starts)
-        inner.clone([op for op in self.ops if op in (*parts.between, *parts.after)], values)
-        following = [r.next(inner, starts[r]) for r in own]
-        first = self._carried_on(values)
-        handed = [values.get(v, v) for v in parts.handed]
-        given = [*following, *(starts[r] for r in before), *(first[n] for n in others), *handed]
-        # A turn: this iteration up to its trailing products, and those of the one before.
-        turn = Block(arg_types=[number, *(v.type for v in given)])
-        each = Inserter(turn, None, loop.location)
-        arguments: list[SSAValue] = list(turn.args[1:])
-        places = dict(zip([*own, *before], arguments))
-        arguments = arguments[len(places) :]
-        old: Values = dict(zip(parts.handed, arguments[len(others) :]))
-        step = each.value(arith.MuliOp(turn.args[0], loop.step))
-        values = {
-            **self.tokens,
-            self.body.args[0]: each.value(arith.AddiOp(loop.lb, step)),
-            **{self.body.args[1 + n]: a for n, a in zip(others, arguments)},
-        }
-        each.clone(parts.late, old)
-        each.clone(parts.before, values)
-        # A warpgroup whose turn it is waits for nothing.
-        early = [*own, *before] if self._groups(parts) > 1 else []
-        waited = {ring: ring.wait(each, places[ring]) for ring in early}
-        self._take_turn(each, parts)
-        ours = self._issue(each, leading, values, places, self._registers_of(trailing, old), waited=waited)
-        theirs = self._issue(each, trailing, old, places, fenced=True, waited=waited)
-        self._hand_on_turn(each, parts)
-        self._wait(each, leading, values, ours, pending=len(trailing))
-        each.clone(parts.between, values)
-        pins = list(parts.pins)
-        if (pin := pinned(parts, PINNED)) is not None and pin not in pins:
-            pins.append(pin)
-        self._wait(each, trailing, old, theirs, 0, pins, values)
-        values |= {self.body.args[1 + n]: old[p.op.result] for n, p in zip(parts.accumulators, trailing)}
-        each.clone(parts.after, values)
-        following = [r.next(each, places[r]) for r in (*own, *before)]
-        carried = self._carried_on(values)
-        each.add(scf.YieldOp(*following, *(carried[n] for n in others), *(values.get(v, v) for v in parts.handed)))
-        rest = scf.ForOp(one, count, one, given, turn)
-        rest.attributes["unsignedCmp"] = UnitAttr()
-        self._hand_on_turn(inner, parts, first=True)
-        inner.add(rest)
-        self._take_turn(inner, parts, last=True)
-        # The trailing products of the last iteration.
-        ends: list[SSAValue] = list(rest.results)
-        places = dict(zip([*own, *before], ends))
-        ends = ends[len(places) :]
-        old = dict(zip(parts.handed, ends[len(others) :]))
-        inner.clone(parts.late, old)
-        self._products(inner, trailing, old, places)
-        results = dict(zip(others, ends)) | {n: old[p.op.result] for n, p in zip(parts.accumulators, trailing)}
-        inner.add(scf.YieldOp(*(results[n] for n in range(len(loop.results)))))
-        nothing = Block()
-        nothing.add_op(scf.YieldOp(*loop.iter_args))
-        end = at.add(scf.IfOp(some, [r.type for r in loop.results], [steps], [nothing]))
-        return end.results
-
-    # -- turns of warpgroups ------------------------------------------------------------------------------------------
-
-    def _groups(self, parts: Parts) -> int:
-        """How many warpgroups take turns: what each computes between its products is then computed under those of the
-        others. Without that there is nothing to gain."""
-        groups = self.spec.num_warps // wgmma.GROUP_WARPS
-        return groups if groups > 1 and parts.between and self.take_turns else 1
-
-    def _take_turn(self, at: Inserter, parts: Parts, *, last: bool = False) -> None:
-        if (groups := self._groups(parts)) > 1:
-            at.add(TakeTurnOp.make(id=TURNS, groups=groups, last=last))
-
-    def _hand_on_turn(self, at: Inserter, parts: Parts, *, first: bool = False) -> None:
-        if (groups := self._groups(parts)) > 1:
-            at.add(HandOnTurnOp.make(id=TURNS, groups=groups, first=first))
-
     # -- products ---------------------------------------------------------------------------------------------------
 
-    def _products(
+    def multiply(
         self, at: Inserter, products: Sequence[ChainProduct], values: Values, places: dict[Ring, SSAValue]
     ) -> None:
         """Issue products, and wait for them."""
-        self._wait(at, products, values, self._issue(at, products, values, places), 0)
+        self.wait(at, products, values, self.issue(at, products, values, places), 0)
 
     @staticmethod
-    def _registers_of(products: Sequence[ChainProduct], values: Values) -> list[SSAValue]:
+    def registers_of(products: Sequence[ChainProduct], values: Values) -> list[SSAValue]:
         """What products read from registers."""
         found = [v for p in products for v in (*([p.op.a] if p.a is None else []), p.op.c)]
         return list(dict.fromkeys(values.get(v, v) for v in found))
 
-    def _issue(
+    def issue(
         self, at: Inserter, products: Sequence[ChainProduct], values: Values, places: dict[Ring, SSAValue],
         ahead: Sequence[SSAValue] = (), fenced: bool = False, waited: Mapping[Ring, SSAValue] = MappingProxyType({}),
     ) -> dict[Ring, SSAValue]:  # fmt: skip
@@ -578,9 +483,9 @@ class Chain:
             values[op.result] = result
         return tokens
 
-    def _wait(
+    def wait(
         self, at: Inserter, products: Sequence[ChainProduct], values: Values, tokens: dict[Ring, SSAValue],
-        pending: int, pins: Sequence[SSAValue] = (), pinned_in: Values | None = None,
+        pending: int, pins: Sequence[SSAValue] = (), pinned_in: Values | None = None, held: bool = False,
     ) -> None:  # fmt: skip
         """Wait for products and release their stages; `pins`, which `pinned_in` has, are computed before."""
         results = [values[p.op.result] for p in products]
@@ -588,7 +493,9 @@ class Chain:
         env = values if pinned_in is None else pinned_in
         given = [env[v] for v in pins]
         waited = at.add(
-            WaitDotOp.make(results, reads, given, results=[[v.type for v in (*results, *given)]], pending=pending)
+            WaitDotOp.make(
+                results, reads, given, results=[[v.type for v in (*results, *given)]], pending=pending, held=held
+            )
         )
         for product, value in zip(products, waited.results):
             values[product.op.result] = value
