@@ -16,6 +16,7 @@ TILE_STEPS: tuple[tuple[str, str], ...] = (
     ("loop-peel", "23"),
     ("cse", "123"),
     ("sccp", "23"),
+    ("loop-once", "23"),
     ("simplify-integers", "123"),
     ("recover-views{everywhere=false}", "3"),
     ("eliminate-redundant-tokens{every-store=false}", "123"),

@@ -97,6 +97,7 @@ PASSES: dict[str, Entry] = {
     "loop-interchange": Entry("libtile.transforms.loop_interchange:LoopInterchangePass", CUDA_TILE),
     "keep-tiles": Entry("libtile.transforms.keep_tiles:KeepTilesPass", CUDA_TILE, about=_COUNTED),
     "merge-loads": Entry("libtile.transforms.merge_loads:MergeLoadsPass", CUDA_TILE),
+    "loop-once": Entry("libtile.transforms.loop_once:LoopOncePass", CUDA_TILE, about=_TILE_LOOPS),
     "loop-peel": Entry("libtile.transforms.loop_peel:LoopPeelPass", CUDA_TILE, about=_TILE_LOOPS),
     "loop-unroll": Entry("libtile.transforms.loop_unroll:LoopUnrollPass", CUDA_TILE, about=_TILE_LOOPS),
     "loop-split": Entry("libtile.transforms.loop_split:LoopSplitPass", CUDA_TILE, about=_COUNTED),

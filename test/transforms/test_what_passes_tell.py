@@ -62,6 +62,7 @@ MISSED: dict[str, tuple[str, Edits, str]] = {
         {"yield %a : tile<8x8xf32>": "%b = addf %a, %a : tile<8x8xf32>\nyield %b : tile<8x8xf32>"},
         "it gives something else where its condition does not hold",
     ),
+    "loop-once": ("", {"break %half : tile<i32>": "continue"}, "it may go on with another iteration"),
     "loop-unroll": ("{max-ops=1}", {}, "2 copies of 2 ops are more than 1 ops"),
     "loop-peel": ("{max-ops=1}", {}, "copies of 2 ops are more than 1 ops"),
     "loop-interchange": (
