@@ -66,6 +66,29 @@ def test_no_step_and_one_step():
         run("f32", (64, 64, 32), 64, 64, k)
 
 
+def test_a_product_behind_such_a_loop_has_rows_as_its_own_instruction_wants_them():
+    """Both of its operands are computed, so that it is mma.sync's: pairs of rows are for the loop's product alone."""
+    narrow = "tile<64x64xf32> -> tile<64x64xf16>"
+
+    def squared(text: str) -> str:
+        store = text.index("store_view_tko")
+        line = text.rindex("\n", 0, store)
+        stored = text[store:].split()[2].rstrip(",")
+        behind = f"""
+    %narrow = ftof {stored} : {narrow}
+    %zeros = constant <f32: 0.0> : tile<64x64xf32>
+    %squared = mmaf %narrow, %narrow, %zeros : tile<64x64xf16>, tile<64x64xf16>, tile<64x64xf32>"""
+        return text[:line] + behind + text[line:].replace(f"weak {stored},", "weak %squared,")
+
+    text = squared(gemm("f32", 64, 64, 32, **RIGHT))
+    given, _ = arguments("f32", 64, 64, 40, a=False, **RIGHT)
+    given[:2] = (np.round(x / 4) for x in given[:2])
+    libtile.run(libtile.parse(text), "gemm", grid=(1, 1, 1), args=given, backend="simulator", gpu_name="sm_90",
+                check="full")  # fmt: skip
+    half = (given[0] @ given[1]).astype(np.float16).astype(np.float32)
+    np.testing.assert_array_equal(given[2], half @ half)
+
+
 @pytest.mark.parametrize("k", [40, pytest.param(0, marks=pytest.mark.slow), pytest.param(336, marks=pytest.mark.slow)])
 def test_slices_of_steps_that_come_in_halves(k):
     made, reason = specialized(gemm("f32", 128, 256, 64))

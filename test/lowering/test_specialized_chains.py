@@ -291,8 +291,22 @@ def test_what_tma_does_not_copy_consumers_load_themselves():
     assert "async.dot" in made and made.count("tiled_tma_load") == 1
 
 
+def test_a_chain_of_one_turn_is_products_in_no_loop():
+    """Each has a loop of one turn then, of which the second one has its left operand in registers."""
+    text = CHAIN.replace("(%0 to %dims#1,", "(%0 to %1,")
+    made = compiled(text, emit="llvm")
+    assert "async.dot" in made.tileas and made.tileas.count("tiled_tma_load") == 2
+    rng = np.random.default_rng(1)
+    x, a, b = (rng.integers(-3, 4, s).astype(np.float16) for s in ((64, 32), (32, 64), (64, 32)))
+    y = np.zeros((64, 32), np.float32)
+    libtile.run(libtile.parse(text), grid=(1, 1, 1), args=[x, a, b, y, 64], backend="simulator", gpu_name="sm_90",
+                check="full", schedule="specialized")  # fmt: skip
+    hidden = np.maximum((x + x).astype(np.float32) @ a.astype(np.float32), 0).astype(np.float16)
+    np.testing.assert_array_equal(y, 0.5 + hidden.astype(np.float32) @ b.astype(np.float32))
+
+
 def test_why_a_chain_is_not_parted():
-    made = compiled(CHAIN.replace("(%0 to %dims#1,", "(%0 to %1,"), emit="llvm")
+    made = compiled(CHAIN.replace("(%0 to %dims#1,", "(%1 to %1,"), emit="llvm", opt_level=1)
     assert "async.dot" not in made.tileas
     said = {dict(r.arguments)["Reason"] for r in made.remarks if r.name == "RemarkTensorCoreSpecialization"}
     assert said == {"its loop has fewer than two turns"}

@@ -24,14 +24,14 @@ def convert_function(
     whole_rows: bool = False,
     in_tensor_memory: Collection[Operation] = (),
     by_rows: bool = False,
-    in_pairs: bool = False,
+    in_pairs: Collection[Operation] = (),
     share_columns: bool = False,
 ) -> FuncOp:
     """The function with a layout on every tile; LoweringError for what has none to get.
 
-    With `whole_rows` every product's result lies in whole rows of warps, as those have it that a warpgroup computes,
-    and with `in_pairs` a thread's rows lie in pairs, as those of left operands that it reads from shared memory; with
-    `share_columns` warpgroups share the columns of results that have no rows for all of them.
+    With `whole_rows` every product's result lies in whole rows of warps, as those have it that a warpgroup computes;
+    of the products `in_pairs` a thread's rows lie in pairs, as those of left operands that it reads from shared memory;
+    with `share_columns` warpgroups share the columns of results that have no rows for all of them.
     The results of the products `in_tensor_memory` lie as warps load them from there: as fragments, or with `by_rows` a
     row in each thread, as left operands that are stored there do."""
     spec = check_convertible(function)

@@ -35,8 +35,8 @@ def _shapes(op: Product) -> list[tuple[int, ...]]:
 
 class Products:
     """Answers for one function: its target, its number of warps, which of its products are chained, which have
-    their results in tensor memory, which read from shared memory what the kernel's warps computed of others, and
-    whether rows lie `in_pairs`, and whether warpgroups share columns where there are not rows for all of them."""
+    their results in tensor memory, which read from shared memory what the kernel's warps computed of others,
+    of which rows lie `in_pairs`, and whether warpgroups share columns where there are not rows for all of them."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class Products:
         in_tensor_memory: Collection[Operation] = (),
         by_rows: bool = False,
         bridged: Collection[Operation] = (),
-        in_pairs: bool = False,
+        in_pairs: Collection[Operation] = (),
         share_columns: bool = False,
     ):
 
@@ -131,7 +131,7 @@ class Products:
                 left, sums = (tcgen05.row_layout(shapes[n], self.warps) for n in (0, 2))
                 return replace(found, a=left, c=sums, atom=atom)
             return replace(found, c=tcgen05.register_layout(shapes[2], self.warps), atom=atom)
-        if self.in_pairs and whole_rows:
+        if op in self.in_pairs:
             return replace(found, a=wgmma.in_pairs(found.a), c=wgmma.in_pairs(found.c))
         if self.share_columns and wgmma.column_groups(shapes[2][0], self.warps) > 1:
             return replace(found, c=wgmma.shared_layout(shapes[2], self.warps))

@@ -104,8 +104,8 @@ class FedSteps:
         self.around = sum(map(tile_registers, nests.tiles_around(self.outer, loop)))
         """Registers of a thread of the kernel's warps for tiles that are carried around the loop."""
         self.turns = known_trips(loop)
-        if self.turns is not None and self.turns < self._fewest_turns():
-            raise Unfit("its loop has fewer than two turns" if self.turns else "its loop has no turn")
+        if self.turns == 0:
+            raise Unfit("its loop has no turn")
         self.held: list[TmaOperand | MadeOperand] = []
         """What a stage that products read holds."""
         self.operands: list[TmaOperand] = []
@@ -114,11 +114,6 @@ class FedSteps:
         """The ops that bring loaded tiles to products, which copies take over."""
 
     # -- what fits --------------------------------------------------------------------------------------------------
-
-    def _fewest_turns(self) -> int:
-        """Turns from which on a loop is parted. What one thread issues has nothing to overlap with in one turn, but is
-        the wider instruction."""
-        return 1 if self.gpu.has("tcgen05") else 2
 
     def _path(
         self, side: str, value: SSAValue, products: Collection[Operation] = (), *, shared: bool = False

@@ -142,9 +142,9 @@ def _lone_products(function: FuncOp, gpu: Target) -> bool:
 
 
 def _alone(function: FuncOp, gpu: Target) -> list[list[DotOp]]:
-    """The products in no loop over steps that get one. Warps that multiply by wgmma have nothing to overlap them with,
-    but where the tiles of the loop beside them are copied meanwhile."""
-    return lone_products(function, in_nests=gpu.has("wgmma"))
+    """The products in no loop over steps that get one. By wgmma, a product in each turn of a loop over tiles has its
+    steps there, so that tiles of the next turns are copied meanwhile."""
+    return lone_products(function, of_tiles=not gpu.has("wgmma"))
 
 
 def _with_loops(function: FuncOp, gpu: Target) -> FuncOp:
@@ -325,7 +325,7 @@ def _by_registers(function: FuncOp, *, turns: bool) -> FuncOp:
     product = without_batch(product)
     product = (transposed(product) if turns else None) or product
     _cut_crowded(copy, product)
-    return convert_function(copy, whole_rows=True, in_pairs=True)
+    return convert_function(copy, whole_rows=True, in_pairs=[product])
 
 
 def _cut_crowded(function: FuncOp, product: DotOp) -> None:

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Products in no loop over steps, on targets where one thread issues them: they get loops of one turn, like others that
-agents share.
+"""Products in no loop over steps: where agents multiply, they get loops of one turn, like others that agents share.
 
     a = tiled_load va[i, j]                  d = for 0 to 1 iter_args(acc = zero) {
     b = tiled_load vb[j, k]                    a = tiled_load va[i, j]; b = tiled_load vb[j, k]
@@ -47,28 +46,26 @@ Named = PermuteOp | ViewOp | ExpandDimsOp | FpToFpOp
 """Ops between a load and a product, which go with them; those that convert do if TMA can."""
 
 
-def lone_products(function: FuncOp, *, in_nests: bool = False) -> list[list[DotOp]]:
+def lone_products(function: FuncOp, *, of_tiles: bool) -> list[list[DotOp]]:
     """The products of a kernel in no loop over steps, in its block or that of a loop over tiles, by the loops that they
-    get; only those beside another loop in one over tiles, if they are to be `in_nests`. Nothing where one of them
+    get; those with one over tiles to themselves only if loops `of_tiles` are asked for. Nothing where one of them
     cannot have one."""
     groups: list[list[DotOp]] = []
     for product in walk(function):
-        if not isinstance(product, DotOp) or not _is_lone(product, function):
-            continue
-        if in_nests and not is_nest(product.parent_op()):
+        if not isinstance(product, DotOp) or not _is_lone(product, function, of_tiles):
             continue
         near = [group for group in groups if any(_belong_together(product, other) for other in group)]
         groups = [group for group in groups if group not in near] + [[op for group in near for op in group] + [product]]
     return groups if all(map(_fits, groups)) else []
 
 
-def _is_lone(product: DotOp, function: FuncOp) -> bool:
+def _is_lone(product: DotOp, function: FuncOp, of_tiles: bool) -> bool:
     """Whether a product is in the block of its kernel, or in that of a loop over tiles: one that carries none, or that
     has a loop with products inside, as a layer of a network has whose hidden tiles are made one after the other."""
     parent = product.parent_op()
     if parent is function or is_nest(parent):
         return True
-    if not isinstance(parent, scf.ForOp) or parent.parent_op() is not function:
+    if not of_tiles or not isinstance(parent, scf.ForOp) or parent.parent_op() is not function:
         return False
     return not any(is_tile(v) for v in parent.iter_args)
 

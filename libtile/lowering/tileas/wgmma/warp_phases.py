@@ -49,10 +49,6 @@ class WarpPhase(LoopInTurn):
     def _instruction(self, product: DotOp) -> MmaAtomAttr:
         return instruction(product, self.gpu)
 
-    def _fewest_turns(self) -> int:
-        """In a nest one turn's tiles are copied while other loops go on."""
-        return super()._fewest_turns() if self.outer is None else 1
-
     def _lies_in_registers(self, atom: MmaAtomAttr, value: SSAValue) -> bool:
         there = source_before(value, self.loop) is not None
         return there and lies_as_left(value, atom, self.warps)
