@@ -63,10 +63,15 @@ def outermost(function: FuncOp, loop: scf.ForOp) -> Operation | None:
 
 
 def tiles_around(outer: Operation | None, loop: Operation) -> list[SSAValue]:
-    """The tiles that are carried around a loop, from turn to turn of those around it: they are there in its steps."""
+    """The tiles that are carried around a loop, from turn to turn of those around it, and are there in its steps: what
+    a loop begins with, and nothing else takes, goes on as what it carries."""
     around = [] if outer is None else path(outer, loop)
-    given = [a for op in around for region in op.regions[:1] for block in region.blocks for a in block.args]
-    return [v for v in given if is_tile(v)]
+    found: list[SSAValue] = []
+    for op, inner in zip(around, [*around[1:], loop]):
+        given = [a for region in op.regions[:1] for block in region.blocks for a in block.args]
+        begun = inner.iter_args if isinstance(inner, scf.ForOp) else ()
+        found += [v for v in given if is_tile(v) and not (v in begun and v.has_one_use())]
+    return found
 
 
 def path(outer: Operation, loop: Operation) -> list[Operation]:

@@ -34,14 +34,21 @@ from libtile.ir.places import uses_of
 from libtile.ir.tile_form import shape_of
 from libtile.lowering.errors import unsupported
 from libtile.lowering.tileas.agents.cluster_pipelines import end_agents, make_pipelines
-from libtile.lowering.tileas.agents.consumers import check_lies, consumer_registers, instruction, lies_as_left
+from libtile.lowering.tileas.agents.consumers import (
+    OTHER_REGISTERS,
+    check_lies,
+    consumer_registers,
+    instruction,
+    lies_as_left,
+)
 from libtile.lowering.tileas.agents.feeds import Feed
 from libtile.lowering.tileas.agents.step_chains import StepChain, StepProduct, Values
 from libtile.lowering.tileas.ahead import is_inside
 from libtile.lowering.tileas.cleanup import drop_unused, is_pure
 from libtile.lowering.tileas.copies.tma_operands import Unfit
 from libtile.lowering.tileas.inserter import Inserter
-from libtile.lowering.tileas.wgmma.specialize_chains import BUDGETS, consumers_and_producer
+from libtile.lowering.tileas.wgmma.specialize_chains import BUDGETS, budget_of, consumers_and_producer
+from libtile.lowering.tileas.wgmma.under_way import registers_under_way
 from libtile.support.records import dataclass
 
 LEAST_REGISTERS = 32
@@ -66,14 +73,11 @@ class WgmmaStepChain(StepChain):
 
     def _check_registers(self) -> None:
         """Unfit where sums that are under way together take more registers than a consumer's thread has."""
-        threads = self.spec.num_warps * self.gpu.warp_size
-        found = LEAST_REGISTERS + self._carried
-        firsts = [p for p in self.products if not isinstance(p.op.c.owner, DotOp)]
-        for product in firsts:
-            m, n = shape_of(product.op.result.type)
-            atom = product.atom.instruction
-            found += wgmma.accumulator_registers(atom) * (m * n * 32 // threads // (atom.n * wgmma.WARP_ROWS))
-        limit = consumer_registers(self.spec, self.gpu, BUDGETS.get(self.spec.num_warps))
+        taken = self._carried + registers_under_way(self.body, self.products)
+        found, self.budget = LEAST_REGISTERS + taken, BUDGETS.get(self.spec.num_warps)
+        if self.budget is None and OTHER_REGISTERS + taken > consumer_registers(self.spec, self.gpu, None):
+            self.budget = budget_of(self.spec, self.gpu)
+        limit = consumer_registers(self.spec, self.gpu, self.budget)
         if found > limit:
             raise Unfit(f"a thread has {limit} registers, and the loop's products take {found}")
 
@@ -90,7 +94,7 @@ class WgmmaStepChain(StepChain):
         consumer, producer = Block(), Block()
         self.produce(Inserter(producer, None, loop.location), self.copied, descriptors)
         self._consume(Inserter(consumer, None, loop.location))
-        end_agents(at, consumers_and_producer(self.spec, consumer, producer, BUDGETS.get(self.spec.num_warps)), kinds)
+        end_agents(at, consumers_and_producer(self.spec, consumer, producer, self.budget), kinds)
         start.detach()
         start.erase()
         drop_unused(block)
