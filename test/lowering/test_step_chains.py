@@ -47,6 +47,18 @@ def test_products_of_shared_columns_in_every_schedule(name, tile, rows, seed):
     run(name, tile, rows + 16 * (seed % 5), "sm_90", order=seed)
 
 
+FEW_ROWS = [((64, 64), 112), pytest.param((64, 128), 80, marks=pytest.mark.slow)]
+
+
+@pytest.mark.parametrize("order", [1, *(pytest.param(n, marks=pytest.mark.slow) for n in range(2, 22))])
+@pytest.mark.parametrize(("tile", "rows"), FEW_ROWS)
+def test_a_product_of_few_rows_beside_others_is_computed_as_its_transpose(tile, rows, order):
+    if order == 1:
+        code = libtile.compile(bytecode("at_once", tile, "sm_90"), gpu_name="sm_90", emit="tileas").tileas
+        assert code.count("nv_tileas.async.dot ") == 5 and "nv_tileas.dot " not in code
+    run("at_once", tile, rows, "sm_90", order=order)
+
+
 @pytest.mark.parametrize("order", [1, *(pytest.param(n, marks=pytest.mark.slow) for n in range(2, 22))])
 def test_sums_that_are_carried_around_their_loop_take_registers_once(order):
     """Two blocks of a multiprocessor leave a thread 128 registers, with those that the producer gives away more."""

@@ -27,7 +27,13 @@ from libtile.lowering.tileas.products.few_rows import with_few_columns
 from libtile.lowering.tileas.products.lone_products import is_nest, lone_products, loop_around, start_with_zeros
 from libtile.lowering.tileas.products.narrow_tiles import with_narrow_tiles
 from libtile.lowering.tileas.products.packed_products import pack_products
-from libtile.lowering.tileas.products.product_forms import are_fed, by_loop, transposed, without_batch
+from libtile.lowering.tileas.products.product_forms import (
+    are_fed,
+    by_loop,
+    transpose_of_zeros,
+    transposed,
+    without_batch,
+)
 from libtile.lowering.tileas.products.read_to_registers import read_to_registers
 from libtile.lowering.tileas.products.result_parts import cut_result, result_part_shape
 from libtile.lowering.tileas.products.single_batches import in_single_batches
@@ -182,6 +188,8 @@ def _converted_whole(function: FuncOp, gpu: Target) -> FuncOp | None:
     """As `_converted`, with tiles as they are."""
     function = _of_matrices(function, gpu)
     function = with_few_columns(function, tcgen05.HALF_LANES if gpu.has("tcgen05") else wgmma.ROWS) or function
+    if gpu.has("wgmma"):
+        function = _with_rows(function, gpu)
     spec, repeated = function.kernel_spec, list(_repeated(function, gpu))
     if spec is None or not repeated:
         return None
@@ -249,6 +257,29 @@ def _of_matrices(function: FuncOp, gpu: Target) -> FuncOp:
     product = without_batch(product)
     if few:
         transposed(product)
+    return copy
+
+
+def _with_rows(function: FuncOp, gpu: Target) -> FuncOp:
+    """A copy of the function in which those of several products that have too few rows for warpgroups, and columns for
+    them, are computed as their transposes, as far as they begin with zeros; the function where there are none."""
+
+    def few(found: FuncOp) -> list[DotOp]:
+        products = [op for op in _repeated(found, gpu) if isinstance(op, DotOp)]
+        shapes = [shape_of(op.result.type) for op in products]
+        if len(products) < 2 or not any(shape[-2] % wgmma.ROWS == 0 for shape in shapes):
+            return []
+        return [
+            op
+            for op, shape in zip(products, shapes)
+            if len(shape) == 2 and shape[0] < wgmma.ROWS and shape[1] % wgmma.ROWS == 0 and is_zero(op.c)
+        ]
+
+    if not few(function):
+        return function
+    copy = function.clone()
+    for product in few(copy):
+        transpose_of_zeros(product)
     return copy
 
 

@@ -114,17 +114,7 @@ def _renamed(product: DotOp, form: _Form) -> DotOp | None:
     set_operand(loop, "iter_args", form.there(before, loop.iter_args[number]), number)
     type_: Attribute = loop.iter_args[number].type
     carried = Rewriter.replace_value_with_new_type(argument, type_)
-    at = Inserter(product.parent, product, product.location)
-    a, b = form.there(at, product.a), form.there(at, product.b)
-    signs = product.signedness_a, product.signedness_b
-    if form.swaps:
-        a, b, signs = b, a, signs[::-1]
-    made = DotOp.make(
-        a, b, carried, [], [], results=[type_], signedness_a=signs[0], signedness_b=signs[1],
-        propagate_nan=product.propagate_nan, fast_acc=product.fast_acc,
-    )  # fmt: skip
-    made.attributes.update(product.attributes)
-    at.add(made)
+    made = _again(Inserter(product.parent, product, product.location), product, form, carried)
     product.result.replace_all_uses_with(made.result)
     erase(product)
     result = loop.results[number]
@@ -138,6 +128,30 @@ def _renamed(product: DotOp, form: _Form) -> DotOp | None:
         for use in uses:
             use.operation.operands[use.index] = whole
     return made
+
+
+def _again(at: Inserter, product: DotOp, form: _Form, c: SSAValue) -> DotOp:
+    """A product in another form, which adds to a sum that has it already."""
+    a, b = form.there(at, product.a), form.there(at, product.b)
+    signs = product.signedness_a, product.signedness_b
+    if form.swaps:
+        a, b, signs = b, a, signs[::-1]
+    made = DotOp.make(
+        a, b, c, [], [], results=[c.type], signedness_a=signs[0], signedness_b=signs[1],
+        propagate_nan=product.propagate_nan, fast_acc=product.fast_acc,
+    )  # fmt: skip
+    made.attributes.update(product.attributes)
+    at.add(made)
+    return made
+
+
+def transpose_of_zeros(product: DotOp) -> None:
+    """Have a product that adds to a constant be computed as its transpose, which is turned behind it."""
+    assert product.parent is not None
+    at = Inserter(product.parent, product, product.location)
+    made = _again(at, product, _TRANSPOSED, turned(at, product.c))
+    product.result.replace_all_uses_with(turned(at, made.result))
+    erase(product)
 
 
 def are_fed(dots: Sequence[AnyDot]) -> bool:
