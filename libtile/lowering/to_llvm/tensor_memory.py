@@ -169,15 +169,24 @@ def _described(e: Emitter, buffer: Buffer, fields: int) -> Value:
     """A descriptor (i64) of what lies in shared memory: `fields` and its address. Those of one stage are at fixed
     distances from the first one of such fields."""
     b = e.b
-    if buffer.first is None or buffer.moved is None or buffer.moved[0].constant is not None:
+    if buffer.first is None or buffer.moved is None:
         return wgmma.described(b, buffer.pointer, fields)
     stage, size = buffer.moved
+    fixed, offset = stage.constant, buffer.offset
+    if fixed is not None:
+        # It stays where it is: without this, each of its steps would be two registers across a loop, and made uniform
+        # in each turn.
+        stage, size, offset = integer(I32, 0), 0, offset + fixed * size
     key = b.block.name, stage, size, fields
     if key not in e.descriptors:
-        moved = b.cast("zext", b.mul(stage, integer(I32, size // factors.UNIT)), I64)
-        e.descriptors[key] = tcgen05.opaque(b, b.add(wgmma.described(b, buffer.first, fields), moved)), buffer.offset
-    start, offset = e.descriptors[key]
-    return b.add(start, integer(I64, (buffer.offset - offset) // factors.UNIT))
+        if fixed is not None:
+            start = wgmma.described(b, buffer.pointer, fields)
+        else:
+            moved = b.cast("zext", b.mul(stage, integer(I32, size // factors.UNIT)), I64)
+            start = b.add(wgmma.described(b, buffer.first, fields), moved)
+        e.descriptors[key] = tcgen05.opaque(b, start), offset
+    start, first = e.descriptors[key]
+    return b.add(start, integer(I64, (offset - first) // factors.UNIT))
 
 
 def load(e: Emitter, op: CopyOp, held: TensorMemory) -> None:
