@@ -175,3 +175,24 @@ def group_gemm(As, Bs, Cs, tm: Size, tn: Size, tk: Size, blocks: Size):
             ct.store(c_all, (i, j), tile=ct.astype(acc, c_all.dtype))
             tile += blocks
         before += tiles
+
+
+@ct.kernel
+def group_gemm_nk(As, Bs, Cs, tm: Size, tn: Size, tk: Size, blocks: Size):
+    """Products of several pairs of matrices, of which the second lies n by k in memory."""
+    tile = ct.bid(0)
+    before = 0
+    for g in range(len(As)):
+        a_all, b_all, c_all = As[g], Bs[g], Cs[g]
+        wide = ct.num_tiles(b_all, 0, (tn, tk))
+        tiles = ct.num_tiles(a_all, 0, (tm, tk)) * wide
+        while tile >= before and tile < before + tiles:
+            i, j = (tile - before) // wide, (tile - before) % wide
+            acc = ct.full((tm, tn), 0.0, dtype=ct.float32)
+            for k in range(ct.num_tiles(a_all, 1, (tm, tk))):
+                a = ct.load(a_all, (i, k), shape=(tm, tk), padding_mode=ct.PaddingMode.ZERO)
+                b = ct.load(b_all, (j, k), shape=(tn, tk), padding_mode=ct.PaddingMode.ZERO)
+                acc = ct.mma(a, ct.transpose(b), acc)
+            ct.store(c_all, (i, j), tile=ct.astype(acc, c_all.dtype))
+            tile += blocks
+        before += tiles

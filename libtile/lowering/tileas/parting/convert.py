@@ -23,6 +23,7 @@ from libtile.lowering.tileas.cleanup import clean_up
 from libtile.lowering.tileas.copies.tma_operands import Unfit
 from libtile.lowering.tileas.parting.read_lines import read_lines
 from libtile.lowering.tileas.pipelines.schedule import is_zero
+from libtile.lowering.tileas.products.exchanged_views import exchange_views
 from libtile.lowering.tileas.products.few_rows import with_few_columns
 from libtile.lowering.tileas.products.lone_products import is_nest, lone_products, loop_around, start_with_zeros
 from libtile.lowering.tileas.products.narrow_tiles import with_narrow_tiles
@@ -53,6 +54,7 @@ def convert_products(function: FuncOp, *, whole_rows: bool = False, for_agents: 
     if spec is not None and spec.target is not None:
         pack_products(function, target(spec.target))
         turn_products_of_bytes(function, target(spec.target))
+        exchange_views(function, target(spec.target))
     return convert_agents(function, convert_for_agents if for_agents else partial(_in_parts, whole_rows=whole_rows))
 
 
