@@ -33,7 +33,7 @@ _EARLY = 4  # a random schedule completes an operation early in one of so many t
 class TensorOperation:
     """A product or a copy in flight, with the cells and the bytes of shared memory that it uses.
 
-    `accumulator` is equal for products that are in order, and None for a copy.
+    `accumulator` is equal for products that are in order, and None for a copy or shift.
     """
 
     instruction: Instruction
@@ -52,7 +52,12 @@ class TensorOperation:
 
     @property
     def name(self) -> str:
-        return "tcgen05.cp" if self.accumulator is None else "tcgen05.mma"
+        return f"tcgen05.{self.does}"
+
+    @property
+    def does(self) -> str:
+        """mma, cp or shift."""
+        return self.instruction.modifiers[0]
 
     def near(self, other: TensorOperation) -> bool:
         """Whether the two may have columns in common."""
@@ -70,11 +75,13 @@ class TensorProducts(TensorMemory):
 
     def init_tensor_products(self) -> None:
         self.tensor_operations: list[TensorOperation] = []
+        self.collected: dict[int, tuple[object, ...]] = {}
+        """By CTA, the left operand that its collector holds for further products."""
 
     def tensor_issue(
         self, call: Issues, g: ThreadGroup, operands: Sequence[np.ndarray], mask: np.ndarray | None
     ) -> None:
-        """tcgen05.mma and tcgen05.cp: an operation of each thread where `mask`; `operands` are [n] of each."""
+        """tcgen05.mma, .cp and .shift: an operation of each thread where `mask`; `operands` are [n] of each."""
         for k in (np.arange(g.n) if mask is None else np.flatnonzero(mask)).tolist():
             thread = g.threads[k : k + 1].copy()
             operation = call.operation(self, thread, [int(x[k]) for x in operands])
@@ -132,11 +139,16 @@ class TensorProducts(TensorMemory):
 
     @staticmethod
     def _in_order(first: TensorOperation, second: TensorOperation, what: str, verb: str) -> bool:
-        """Whether the hardware executes two operations of this kind one after the other."""
-        if second.accumulator is None:
+        """Whether the hardware executes two operations of this kind one after the other (PTX ISA, "Pipelined tcgen05
+        Instructions")."""
+        if second.does == "cp":
+            if first.does == "shift":
+                return "4x256b" in second.instruction.modifiers
             # A copy replaces factors that earlier products use.
-            return verb == "reads" or first.accumulator is None
-        if first.accumulator is None:
+            return verb == "reads" or first.does == "cp"
+        if second.does == "shift" or first.does == "shift":
+            return "mma" in (first.does, second.does)
+        if first.does == "cp":
             return what == "reads"
         return what == verb == "writes" and first.accumulator == second.accumulator
 

@@ -295,6 +295,68 @@ def test_products_on_one_accumulator_are_in_order() -> None:
         assert np.array_equal(found, 3 * wanted.astype(np.float32))
 
 
+# -- rows that move, and what the collector keeps
+
+SHIFT = "tcgen05.shift.cta_group::1.down [{at}];\n"
+LANES = "".join(f"mov.b32 %v{i}, %r0;" for i in range(16)) + access("st", "32x32b", 16) + WAIT_ST
+
+
+@pytest.mark.parametrize("order", [None, 1])
+def test_a_shift_moves_the_rows_of_a_warp_down(order: int | None) -> None:
+    """8 columns of lanes 64 to 94 go to the next lane; lane 64 and all others keep what they have."""
+    text = "add.u32 %r9, %r4, 0x400004;\n" + SHIFT.format(at="%r9")
+    found = run(np.zeros(16, np.uint8), 16, before=LANES, issue=text, order=order)
+    wanted = np.repeat(np.arange(128, dtype=np.uint32)[:, None], 16, axis=1)
+    wanted[65:96, 4:12] -= 1
+    assert np.array_equal(found, wanted)
+
+
+def test_what_is_in_order_with_a_shift() -> None:
+    """Products before and behind it, or a copy of four rows behind it; no other copy, and no second shift."""
+    image, text, _ = product("f16", 128, 32, False, False)
+    raw = np.random.default_rng(4).integers(0, 256, (8, 32)).astype(np.uint8)
+    image = np.concatenate([image, cores(raw)])
+    word = descriptor(len(image) - raw.size, 128, 128, 0)
+    copy = CP.format(word=word, column=0, shape="4x256b")
+    shift = SHIFT.format(at="%r4")
+    found = run(image, 32, before=zeros(32), issue=shift + copy)
+    assert np.array_equal(found[:4, :8], raw[:4].view(np.uint32))
+    for pair in (shift + text, text + shift):
+        run(image, 32, before=zeros(32), issue=pair)
+    wide = CP.format(word=descriptor(0, 128 * 16, 128, 0), column=0, shape="128x128b")
+    for broken, message in ((shift + wide, "tcgen05.cp writes"), (shift + shift, "tcgen05.shift")):
+        with pytest.raises(SimulationFault, match=message):
+            run(image, 32, before=zeros(32), issue=broken)
+    with pytest.raises(SimulationFault, match="which is no multiple of 32"):
+        run(image, 32, before=zeros(32), issue="add.u32 %r9, %r4, 0x100000;\n" + SHIFT.format(at="%r9"))
+    with pytest.raises(PtxError, match=r"goes .down"):
+        run(image, 32, issue="tcgen05.shift.cta_group::1.up [%r4];")
+
+
+def test_the_collector_keeps_a_for_further_products() -> None:
+    """Hints change no result; what is used from the collector has to be there."""
+    image, text, wanted = product("f16", 128, 32, False, False)
+
+    def collecting(*hints: str, last: str = text) -> str:
+        issued = [text] * (len(hints) - 1) + [last]
+        return "".join(t.replace("kind::f16", f"kind::f16.collector::a::{h}") for t, h in zip(issued, hints))
+
+    for hints in (("fill", "use", "lastuse"), ("fill", "fill", "use"), ("discard", "fill", "discard")):
+        found = of_result(run(image, 32, before=zeros(32), issue=collecting(*hints)), "f32")
+        assert np.array_equal(found, 3 * wanted.astype(np.float32))
+    other = text.replace(in_shared(descriptor(0, 16, 1024, 2))[0], in_shared(descriptor(4096, 16, 1024, 2))[0])
+    assert other != text
+    for broken, message in (
+        (collecting("use"), "holds none"),
+        (collecting("fill", "lastuse", "use"), "holds none"),
+        (collecting("fill", "use", last=other), "holds another one"),
+    ):
+        with pytest.raises(SimulationFault, match=message):
+            run(np.concatenate([image, image]), 32, before=zeros(32), issue=broken)
+    with pytest.raises(PtxError, match="the use of the collector is one of"):
+        run(image, 32, issue=collecting("keep"))
+
+
 # -- mistakes
 
 IMAGE, TEXT, WANTED = product("f16", 128, 32, False, False)

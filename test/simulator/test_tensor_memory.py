@@ -249,7 +249,7 @@ def test_an_address_beyond_the_columns_is_out_of_bounds_at_every_level() -> None
         ("tcgen05.ld.sync.aligned.32x32b.x2.b32 %v0, [%r5];", "has 2 registers, not 1"),
         ("tcgen05.ld.sync.aligned.16x32bx2.x1.b32 %v0, [%r5], %r1;", "has to be a constant"),
         ("tcgen05.ld.red.sync.aligned.32x32b.x1.b32 %v0, %v1, [%r5];", "tcgen05.ld.red is not simulated"),
-        ("tcgen05.shift.cta_group::1.down [%r5];", "tcgen05.shift is not simulated"),
+        ("tcgen05.shuffle.cta_group::1 [%r5];", "tcgen05.shuffle is not simulated"),
     ],
 )
 def test_what_is_no_instruction_is_refused(text: str, message: str) -> None:

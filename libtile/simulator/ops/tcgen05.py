@@ -14,7 +14,8 @@ from ..tensor_memory import MAX_REGISTERS, SHAPES, TensorMove
 from ..types import TYPES
 from . import tcgen05_copy
 from .memory import address
-from .tcgen05_mma import Multiplication
+from .tcgen05_mma import COLLECTS, Multiplication
+from .tcgen05_shift import TensorShift
 
 _B32, _U32 = TYPES["b32"], TYPES["u32"]
 
@@ -146,7 +147,11 @@ def _mma(cg: Emitter, ins: Instruction) -> None:
     if rest or not isinstance(shift, int) or not 0 <= shift < 16 or (shift and kind not in ("f16", "tf32")):
         cg.fail("the shift of D is a constant from 0 to 15, for kind::f16 and kind::tf32")
     numbers += scales + [cg.src(x, _B32) for x in lanes]
-    call = cg.use(Multiplication(ins, kind, ctas, isinstance(a, Addr), factors, shift), f"t{id(ins)}")
+    collects = [m for m in modifiers if m.startswith("collector::")]
+    if len(collects) > 1 or not all(m.removeprefix("collector::a::") in COLLECTS for m in collects):
+        cg.fail(f"the use of the collector is one of .collector::a::{', '.join(COLLECTS)}")
+    collect = collects[0].removeprefix("collector::a::") if collects else "discard"
+    call = cg.use(Multiplication(ins, kind, ctas, isinstance(a, Addr), factors, shift, collect), f"t{id(ins)}")
     cg.emit(f"M.tensor_issue({call}, g, ({', '.join(numbers)},), {cg.mask()})")
 
 
@@ -189,6 +194,14 @@ def _cp(cg: Emitter, ins: Instruction) -> None:
     cg.emit(f"M.tensor_issue({call}, g, ({where}, {word}), {cg.mask()})")
 
 
+def _shift(cg: Emitter, ins: Instruction) -> None:
+    """tcgen05.shift.cta_group.down [taddr]."""
+    if "down" not in ins.modifiers or len(ins.operands) != 1:
+        cg.fail("tcgen05.shift goes .down, and has an address")
+    call = cg.use(TensorShift(ins, _cta_group(cg, ins)), f"t{id(ins)}")
+    cg.emit(f"M.tensor_issue({call}, g, ({_tensor_address(cg, ins.operands[0])},), {cg.mask()})")
+
+
 _EMITTERS: dict[str, Callable[[Emitter, Instruction], None]] = {
     "relinquish_alloc_permit": _relinquish,
     "dealloc": _dealloc,
@@ -201,4 +214,5 @@ _EMITTERS: dict[str, Callable[[Emitter, Instruction], None]] = {
     "mma": _mma,
     "commit": _commit,
     "cp": _cp,
+    "shift": _shift,
 }

@@ -131,6 +131,11 @@ class _Factors:
         return np.repeat(table[parts], k // self.count, axis=1)
 
 
+COLLECTS = ("fill", "use", "lastuse", "discard")
+"""What a product may do with the buffer that collects A: keep it there, use what is there, use it for the last time,
+or leave nothing there, as without a word."""
+
+
 @dataclass(frozen=True)
 class Multiplication:
     """The static form of a `tcgen05.mma`; `factors` are those of a row of A or a column of B, 0 without scales.
@@ -145,6 +150,8 @@ class Multiplication:
     a_in_memory: bool
     factors: int
     shift: int = 0
+    collect: str = "discard"
+    """What the collector does with A, one of `COLLECTS`."""
 
     def operation(self, M: TensorProducts, thread: np.ndarray, values: Sequence[int]) -> TensorOperation:
         """One thread's product."""
@@ -158,6 +165,7 @@ class Multiplication:
         except DescriptorError as error:
             M.fault("illegal-instruction", str(error), ins, thread)
         slots = M.tensor_slots(ins, thread, self.ctas)
+        self._collect(M, thread, slots, (a, self.a_in_memory, self.kind, spec.a, spec.m, spec.k, spec.a_transposed))
         M.counters.multiplications_by_line[ins.line] += spec.m * spec.n * spec.k
         bits, rows = KINDS[self.kind].bits, spec.m // self.ctas
         lanes = self._lanes(M, thread, rows, d >> 16, "D")
@@ -208,6 +216,20 @@ class Multiplication:
             (d, spec.m, spec.n, self.ctas),
             finish,
         )
+
+    def _collect(self, M: TensorProducts, thread: np.ndarray, slots: Sequence[int], left: tuple[object, ...]) -> None:
+        """Products that use A from the collector need the one there that an earlier product filled it with."""
+        for slot in slots:
+            if self.collect in ("use", "lastuse") and M.check_tensor and M.collected.get(slot) != left:
+                held = "another one" if slot in M.collected else "none"
+                text = (
+                    f"A is used from the collector, which holds {held}: a product with .collector::a::fill comes first"
+                )
+                M.fault("tensor-memory", text, self.instruction, thread)
+            if self.collect == "fill":
+                M.collected[slot] = left
+            elif self.collect != "use":
+                M.collected.pop(slot, None)
 
     # -- places
 
