@@ -644,6 +644,14 @@ def test_an_occupancy_that_leaves_nothing_beside_results_is_not_kept(asked, kept
     assert (remark.kind, dict(remark.arguments)) == (Kind.PASSED if kept else Kind.MISSED, reason)
 
 
+def test_an_occupancy_that_leaves_no_room_for_tiles_is_not_kept_where_products_go_to_tensor_memory():
+    """Steps of 192 KiB are too much for three blocks, and mma.sync nothing that comes near on such a target."""
+    text = tile_gemm(128, 64, k=512, hints="occupancy = 3")
+    compiled = libtile.compile(libtile.parse(text), gpu_name="sm_100", emit="tileas")
+    reason = "tiles of products and their results take more memory than so many blocks leave"
+    assert "async.dot_into" in compiled.tileas and f'fewer_blocks = "{reason}"' in compiled.tileas
+
+
 def test_an_occupancy_that_leaves_enough_is_kept():
     compiled = libtile.compile(libtile.parse(tile_gemm(128, 64, hints="occupancy = 2")), gpu_name="sm_90")
     assert "wgmma" in compiled.ptx

@@ -107,10 +107,10 @@ def convert_for_agents(function: FuncOp) -> FuncOp:
 
 
 def _with_fewer_blocks(function: FuncOp, gpu: Target) -> FuncOp | None:
-    """The function with layouts of agents, for fewer blocks of a multiprocessor than it asks for, where the results of
-    its products, and what a loop of them takes at least beside, are more registers than so many blocks leave to a
-    thread; None where they are not, or for a target or a kernel without such agents. Without agents what is too much
-    would be kept in local memory."""
+    """The function with layouts of agents, for fewer blocks of a multiprocessor than it asks for; None where it has
+    none then either, or for a target or a kernel without such agents. The results of its products, and what a loop of
+    them takes at least beside, have to be more registers than so many blocks leave to a thread, which would keep the
+    rest in local memory without agents; or products to be those of tensor memory, which nothing else comes near."""
     spec = function.kernel_spec
     if spec is None or not (gpu.has("wgmma") or gpu.has("tcgen05")):
         return None
@@ -118,11 +118,16 @@ def _with_fewer_blocks(function: FuncOp, gpu: Target) -> FuncOp | None:
     loops = by_loop([op for op in _repeated(function, gpu) if isinstance(op, DotOp)])
     taken = max((sum(prod(shape_of(op.result.type)) for op in loop) // threads for loop in loops), default=0)
     left = gpu.registers_per_sm // (spec.occupancy or 1) // threads
-    for blocks in range((spec.occupancy or 1) - 1 if taken + OTHER_REGISTERS > left else 0, 0, -1):
+    if taken + OTHER_REGISTERS > left:
+        reason = f"results of products take {taken} registers of a thread, of {left} that so many blocks leave"
+    elif gpu.has("tcgen05"):
+        reason = "tiles of products and their results take more memory than so many blocks leave"
+    else:
+        return None
+    for blocks in range((spec.occupancy or 1) - 1, 0, -1):
         copy = function.clone()
         copy.properties["kernel_spec"] = KernelSpecAttr(spec.entry, spec.num_warps, spec.num_ctas, blocks, spec.target)
         if (made := _converted(copy, gpu)) is not None:
-            reason = f"results of products take {taken} registers of a thread, of {left} that so many blocks leave"
             made.attributes[FEWER_BLOCKS] = StringAttr(reason)
             return made
     return None
