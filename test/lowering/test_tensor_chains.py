@@ -177,7 +177,7 @@ def test_code_of_attention(causal):
         (256, 128, 64, 24, (121, 476)),
         pytest.param(256, 64, 128, 24, (127, 321), marks=pytest.mark.slow),
         pytest.param(256, 128, 128, 32, (151, 525), marks=pytest.mark.slow),
-        pytest.param(128, 128, 256, 24, (155, 433), marks=pytest.mark.slow),
+        pytest.param(128, 128, 256, 24, (157, 433), marks=pytest.mark.slow),
     ],
 )
 def test_code_of_attention_with_all_columns_of_tensor_memory(m, n, d, products, each):
@@ -188,9 +188,9 @@ def test_code_of_attention_with_all_columns_of_tensor_memory(m, n, d, products, 
     report = done.kernels["attention"]
     assert (report.spill_stores, report.spill_loads, report.stack_frame) == (0, 0, 0) and report.registers <= 168
     loops = loops_of(done.cubin)
-    multiplies = min((x for x in loops if any("UTCHMMA" in line for line in x)), key=len)
+    # What tries again to wait stands behind the loops, and leads back into them.
+    multiplies = min((x for x in loops if sum("UTCHMMA" in line for line in x) == products), key=len)
     softmax = min((x for x in loops if sum("MUFU.EX2" in line for line in x) > n), key=len)
-    assert sum("UTCHMMA" in line for line in multiplies) == products
     assert len(multiplies) <= each[0] * 1.05 and len(softmax) <= each[1] * 1.05
 
 
