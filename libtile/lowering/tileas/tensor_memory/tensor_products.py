@@ -78,7 +78,7 @@ RESULTS = 2
 next one is computed while one is stored."""
 
 
-BUDGETS = ((2 * tcgen05.GROUP_WARPS, 1, 3), (216, 72, 72))
+BUDGETS = ((2 * tcgen05.GROUP_WARPS, 1, 3), (232, 40, 40))
 """Warps of the agents of a kernel with eight, and registers of a thread of each: with equal shares of a
 multiprocessor's all have 168."""
 
