@@ -90,7 +90,7 @@ class Driver:
                 f"no CUDA driver: {error}; the backends interpreter and simulator need none"
             ) from None
         self.own_contexts: set[int] = set()
-        """The devices whose primary context nobody had asked for before us."""
+        """The devices whose primary context nobody had asked for before us, and nobody else is known to use."""
         try:
             self.call("cuInit", 0)
         except CudaError as error:
@@ -201,6 +201,10 @@ class Device:
         if self._stack is not None:
             self.driver.call("cuCtxSetLimit", _STACK_SIZE, self._stack)
 
+    def share(self) -> None:
+        """From now on others in the process have memory in the context: nothing but `reset` itself makes it anew."""
+        self.driver.own_contexts.discard(self._device)
+
     def set_stack(self, size: int) -> None:
         """The stack of each thread, in bytes."""
         self._stack = size
@@ -230,7 +234,7 @@ class Device:
 
         A parameter is its bytes, or an array and the byte offset of the address into it, or made of such an address, or
         a table that has some: each array is copied to the device once and back afterwards. CudaError for what fails, a
-        fault of the kernel included: behind one the context is made anew, unless it was there before us.
+        fault of the kernel included: behind one the context is made anew, unless others use it.
         """
         driver = self.driver
         module = driver.handle("cuModuleLoadData", cubin)

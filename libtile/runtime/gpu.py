@@ -119,6 +119,7 @@ def run_on_gpu(
         if any(
             isinstance(arg, int) and parameter.pointee is not None for arg, parameter in zip(args, entry.parameters)
         ):
+            device.share()
             device.driver.call("cuCtxSynchronize")  # the work on other streams that arrays on the device wait for
         with captured_stdout() as printed:
             shortest = device.launch(made.cubin, name, extents, block, parameters, repeat=repeat)

@@ -9,6 +9,7 @@
 #include <string.h>
 
 static char function_name[4096];
+static int retained;
 
 static int setting(const char *name, int otherwise) {
     const char *text = getenv(name);
@@ -31,7 +32,7 @@ static int done(const char *name, const char *format, ...) {
     return fail && !strncmp(fail, name, length) && fail[length] == ':' ? atoi(fail + length + 1) : 0;
 }
 
-int cuInit(unsigned flags) { return done("cuInit", "%u", flags); }
+int cuInit(unsigned flags) { return retained = 0, done("cuInit", "%u", flags); }
 int cuDriverGetVersion(int *version) { return *version = setting("FAKE_CUDA_VERSION", 13010), 0; }
 int cuDeviceGetCount(int *count) { return *count = setting("FAKE_CUDA_DEVICES", 1), 0; }
 int cuDeviceGet(int *device, int number) { return *device = 40 + number, 0; }
@@ -44,11 +45,11 @@ int cuDeviceGetAttribute(int *value, int attribute, int device) {
 }
 
 int cuDevicePrimaryCtxGetState(int device, unsigned *flags, int *active) {
-    return *flags = 0, *active = setting("FAKE_CUDA_ACTIVE", 0), device != 40;
+    return *flags = 0, *active = retained || setting("FAKE_CUDA_ACTIVE", 0), device != 40;
 }
-int cuDevicePrimaryCtxRetain(void **context, int device) { return *context = (void *)7, done("retain", "%d", device); }
+int cuDevicePrimaryCtxRetain(void **context, int device) { return retained = 1, *context = (void *)7, done("retain", "%d", device); }
 int cuDevicePrimaryCtxRelease_v2(int device) { return done("release", "%d", device); }
-int cuDevicePrimaryCtxReset_v2(int device) { return done("reset", "%d", device); }
+int cuDevicePrimaryCtxReset_v2(int device) { return retained = 0, done("reset", "%d", device); }
 int cuCtxSetCurrent(void *context) { return context != (void *)7; }
 int cuCtxSetLimit(int limit, size_t value) { return done("cuCtxSetLimit", "%d %zu", limit, value); }
 int cuCtxSynchronize(void) { return done("cuCtxSynchronize", ""); }

@@ -204,6 +204,15 @@ def test_a_context_that_others_use_is_left_as_it_is(machine):
     assert machine.calls("reset", "release") == []
 
 
+def test_a_context_in_which_others_have_memory_is_left_as_it_is(machine):
+    held = np.zeros(24, np.uint8)
+    libtile.run(SCALARS.encode(), args=[1, 7, 0, 0, 0, 0, held.ctypes.data], backend="gpu")
+    machine.set(fail="cuCtxSynchronize:700")
+    with pytest.raises(GpuFault, match="cuCtxSynchronize: CUDA_ERROR_ILLEGAL_ADDRESS"):
+        add()
+    assert machine.calls("reset", "release") == []
+
+
 def test_what_is_no_fault_leaves_the_context_as_it_is(machine):
     machine.set(fail="cuLaunchKernel:701")
     with pytest.raises(GpuFault, match="cuLaunchKernel: CUDA_ERROR"):
