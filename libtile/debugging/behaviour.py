@@ -25,6 +25,7 @@ from libtile.interpreter.formats import Element, element, from_bits
 from libtile.interpreter.launch import run as interpret
 from libtile.support.errors import LibtileError
 from libtile.support.files import Bytes, Path
+from libtile.support.limits import COMPARED_RUNS
 from libtile.support.records import dataclass
 from libtile.support.signatures import checked
 
@@ -100,11 +101,13 @@ def compare_runs(
     grid: int | Sequence[int] | None = None,
     check: str = "basic",
 ) -> Behaviour:
-    """Run each kernel of two modules (or the one named) `runs` times on arguments drawn from `seed`.
+    """Run each kernel of two modules (or the one named) `runs` times (1 to 100,000) on arguments drawn from `seed`.
 
     Raises LibtileError when a kernel is on one side only or has other parameters there, and when no arguments were
     found on which the first module runs to its end; DiagnosticError for a module that breaks a rule of the dialect.
     """
+    if not 1 <= runs <= COMPARED_RUNS:
+        raise LibtileError(f"{runs} runs of each kernel compare nothing, or have no end: give 1 to {COMPARED_RUNS}")
     if seed < 0:
         raise LibtileError(f"a seed is a whole number from 0, not {seed}")
     ours, theirs = load(left), load(right)

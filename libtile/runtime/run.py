@@ -98,6 +98,8 @@ def run(
         from libtile.targets import target
 
         target(gpu_name)  # which is an error for a name of none, also where nothing is compiled
+    if not 0 <= opt_level <= 3:  # also where nothing is compiled
+        raise LibtileError(f"invalid optimization level: {opt_level}")
     from libtile.asm.module import load
     from libtile.asm.module import verify as verify_module
 

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """How much a program takes from outside."""
 
+COMPARED_RUNS = 100_000
+"""Most runs of each kernel that a comparison of programs makes: hours of the smallest one."""
+
 INPUT_BYTES = 1 << 28
 """Longest file, or stdin, that is read. What compiles has some megabytes; devices such as /dev/zero have no end."""
 
@@ -10,6 +13,10 @@ any kernel takes that is tried without a GPU. What goes on is taken for an endle
 
 SIMULATOR_STEPS = 2 * 10**8
 """The same for the instructions of the simulator, by warps, in a CTA."""
+
+NUMBER_BITS = 128
+"""Longest number that a function of the library takes: that of a seed. Python itself gives up on printing one of more
+than 4300 digits, as an error of its own."""
 
 PRINTED = 1 << 26
 """Most characters that a launch prints, all of which are kept for its result: 64 times what a device's buffer has."""

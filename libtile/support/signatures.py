@@ -16,6 +16,7 @@ from functools import wraps
 from typing import Any, TypeVar, cast
 
 from libtile.support.errors import LibtileError
+from libtile.support.limits import NUMBER_BITS
 
 F = TypeVar("F", bound=Callable[..., Any])
 Rule = tuple[str, Callable[[Any], bool]]
@@ -121,6 +122,8 @@ def checked(function: F) -> F:
         if kinds and not any(fits(value) for _, fits in kinds):
             wanted = " or ".join(said for said, _ in kinds)
             raise LibtileError(f"{function.__name__}: {name} has to be {wanted}, not {type(value).__name__}")
+        if isinstance(value, int) and value.bit_length() > NUMBER_BITS:
+            raise LibtileError(f"{function.__name__}: {name} is a number of more than {NUMBER_BITS} bits")
 
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:

@@ -10,6 +10,7 @@ import pytest
 import libtile
 from generators.programs import program
 from libtile import LibtileError, compare_runs
+from libtile.support.limits import COMPARED_RUNS
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
@@ -80,6 +81,12 @@ def test_a_run_without_an_end_is_given_up():
     text = kernel("loop { continue }\n")
     with pytest.raises(LibtileError, match=r"more than 300000 ops|deadlock"):
         compare_runs(text, text)
+
+
+@pytest.mark.parametrize("runs", [-(2**70), -1, 0, COMPARED_RUNS + 1, 2**70])
+def test_no_runs_and_runs_without_an_end_are_refused(runs):
+    with pytest.raises(LibtileError, match=rf"^{runs} runs of each kernel .*: give 1 to {COMPARED_RUNS}$"):
+        compare_runs(kernel(STORE), kernel(STORE), runs=runs)
 
 
 def test_kernels_must_be_on_both_sides_with_the_same_parameters():

@@ -68,6 +68,15 @@ def test_an_argument_of_another_type_is_one_error_that_names_it(function: Callab
                 function(**given)
 
 
+@pytest.mark.parametrize("call", [libtile.compile, libtile.optimize, libtile.run], ids=lambda call: call.__name__)
+@pytest.mark.parametrize("level", [-1, 4, 2**70, 10**5000, -(10**5000)], ids=lambda level: f"{level.bit_length()} bits")
+def test_a_level_that_there_is_not_is_one_error_however_long_it_is(call: Callable[..., Any], level: int) -> None:
+    name = "level" if call is libtile.optimize else "opt_level"
+    with pytest.raises(libtile.LibtileError, match=r"level") as refused:
+        call(KERNEL, **{name: level})
+    assert len(str(refused.value)) < 100
+
+
 def test_a_checked_function_takes_what_it_says() -> None:
     @checked
     def some(count: int | None = None, *, names: Sequence[str] = (), call: Callable[[int], str] | None = None) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from libtile.support.limits import COMPARED_RUNS
 from libtile_tools import cli
 from libtile_tools import command_line as click
 
@@ -33,7 +34,10 @@ _TROUBLE = 2
 @click.argument("right", metavar="B")
 @click.option("--locations", is_flag=True, help="Compare the locations of ops as well.")
 @click.option("--run", "run_", is_flag=True, help="Compare what programs that differ do, on random arguments.")
-@click.option("--runs", metavar="N", type=click.IntRange(1), default=3, show_default=True, help="Runs of each kernel.")
+@click.option(
+    "--runs", metavar="N", type=click.IntRange(1, COMPARED_RUNS), default=3, show_default=True,
+    help="Runs of each kernel.",
+)  # fmt: skip
 @click.option(
     "--seed", metavar="N", type=click.IntRange(0), default=0, show_default=True, help="Seed of the arguments."
 )
