@@ -23,7 +23,8 @@ class Cursor:
     """Token stream with one token of look-ahead.
 
     `kind` is `bare`, `percent`, `float`, `int`, `string`, `at`, `caret`, `hash`, `bang`, `eof`, `error`, or a
-    punctuation's own spelling; `token` is the token's text, and `start`, `end` are its offsets.
+    punctuation's own spelling; `token` is the token's text, and `start`, `end` are its offsets. `deepest` is the most
+    that `depth` has been, with the values of aliases as if they were written out.
     """
 
     def __init__(self, source: Source):
@@ -32,6 +33,7 @@ class Cursor:
         self.diagnostics: list[Diagnostic] = []
         self.op_prefix = ""
         self.depth = 0
+        self.deepest = 0
         self.start = 0
         self.end = 0
         self.last_end = 0
@@ -104,8 +106,15 @@ class Cursor:
     def nest(self) -> None:
         """Enter one level of nesting; error beyond the limit. The caller leaves with `depth -= 1`."""
         self.depth += 1
-        if self.depth > MAX_NESTING:
-            raise self.report(f"nesting is deeper than the limit of {MAX_NESTING}", self.start)
+        self.nests(0)
+
+    def nests(self, levels: int) -> None:
+        """What stands here has so many levels of nesting in it; error where that is beyond the limit."""
+        reached = self.depth + levels
+        if reached > self.deepest:
+            if reached > MAX_NESTING:
+                raise self.report(f"nesting is deeper than the limit of {MAX_NESTING}", self.start)
+            self.deepest = reached
 
     # -- punctuation and keywords -------------------------------------------------------------------------------
 

@@ -2,8 +2,8 @@
 """Operations, regions and blocks: the generic form of any op, the custom forms of the spec's ops, and, through xDSL's
 parser, those of other dialects.
 
-Recursive descent with one token of look-ahead; nesting is bounded (`cursor.MAX_NESTING`), so that no text exhausts the
-interpreter's stack.
+Recursive descent with one token of look-ahead; nesting is bounded (`recursion.MAX_NESTING`), so that no text exhausts
+the interpreter's stack.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ from libtile.asm.metadata import BEGIN as METADATA
 from libtile.asm.metadata import skip_metadata
 from libtile.asm.op_state import Argument, OpState, Use
 from libtile.asm.values import MAX_RESULT_NUMBER, ValueParser
+from libtile.bytecode.limits import DEBUG_DEPTH
 from libtile.dialects.cuda_tile.attribute_text import LOCATIONS
+from libtile.dialects.cuda_tile.forms import DebugAttr
 from libtile.dialects.cuda_tile.locations import file_line_col_of
 from libtile.dialects.cuda_tile.ops import SEGMENTS, CudaTileOp, default_attribute
 from libtile.dialects.cuda_tile.types import i32
@@ -43,8 +45,9 @@ if TYPE_CHECKING:
 MAX_ALIAS_SIZE = 1 << 20
 """The most aliases that an alias may stand for when all are written out."""
 
-MAX_ALIAS_DEPTH = 256
-"""How deep definitions of aliases may build on one another."""
+MAX_ALIAS_DEPTH = DEBUG_DEPTH + 1
+"""How deep definitions of aliases may build on one another: as deep as the calls and scopes of a file of bytecode,
+which are printed by aliases."""
 
 
 class Parser(ValueParser):
@@ -113,13 +116,16 @@ class Parser(ValueParser):
 
     def _measured(self, name: str, read: Callable[[], Attribute]) -> Attribute:
         """The value of an alias. How large it is with all aliases in it written out, and how deep, is bounded."""
-        start = self.start
-        self.alias_use = (0, 0)
+        start, around = self.start, self.deepest
+        self.alias_use, self.deepest = (0, 0), 0
         value = read()
         size, depth = self.alias_use[0] + 1, self.alias_use[1] + 1
         if size > MAX_ALIAS_SIZE or depth > MAX_ALIAS_DEPTH:
             raise self.report("alias stands for too large a value", start)
-        self.alias_sizes[name] = (size, depth)
+        # Locations and debug information are printed by aliases as well, anything else is written out where it stands.
+        levels = 0 if isinstance(value, (*LOCATIONS, DebugAttr)) else self.deepest
+        self.alias_sizes[name] = (size, depth, levels)
+        self.deepest = around
         return value
 
     # -- locations ----------------------------------------------------------------------------------------------

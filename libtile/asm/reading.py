@@ -44,6 +44,7 @@ def _parse(parser: Parser, implicit_module: bool) -> Operation:
         if implicit_module:
             if len(ops) == 1 and isinstance(ops[0], ModuleOp):
                 return ops[0]
+            parser.nests(parser.deepest + 2)  # as it is printed: an op with a region
             module = ModuleOp(ops)
             module.location = file_line_col_of(parser.filename, 0, 0)
             return module

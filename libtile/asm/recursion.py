@@ -10,8 +10,10 @@ from contextlib import contextmanager
 from libtile.support.diagnostics import DiagnosticError, error
 from libtile.support.threads import SHARED
 
-MAX_NESTING = 128
-"""How deep regions, attributes and types may nest in one another; deeper text gives a diagnostic."""
+MAX_NESTING = 160
+"""How deep regions, attributes and types may nest in one another; deeper text gives a diagnostic. What a file of
+bytecode holds is printed with fewer levels in every form: two modules, a function, and regions, attributes and
+types as deep as `bytecode.limits` has them."""
 
 _FRAMES_PER_LEVEL = 16
 """Upper bound on the Python frames that one level of nesting takes in the parser or the printer."""

@@ -37,6 +37,7 @@ from libtile.dialects.cuda_tile.types import (
 from libtile.spec import Spec
 
 _INTEGER = re.compile(r"(i|si|ui)([1-9][0-9]*)\Z")
+_INNER_DIMENSIONS = re.compile(r"(?:x[0-9]++(?=x))++").match
 _SIGNEDNESS = {"i": Signedness.SIGNLESS, "si": Signedness.SIGNED, "ui": Signedness.UNSIGNED}
 _MAX_INTEGER_WIDTH = (1 << 24) - 1
 _INT32_MAX = (1 << 31) - 1
@@ -59,7 +60,7 @@ class TypeParser(Cursor):
     spec: Spec
     type_aliases: dict[str, Attribute]
     type_cache: dict[str, Attribute]
-    alias_sizes: dict[str, tuple[int, int]]
+    alias_sizes: dict[str, tuple[int, int, int]]
     alias_use = (0, 0)
 
     def type(self) -> Attribute:
@@ -145,7 +146,8 @@ class TypeParser(Cursor):
 
     def count_alias(self, name: str) -> None:
         """Add a use of an alias to what is being defined."""
-        size, depth = self.alias_sizes.get(name, (1, 1))
+        size, depth, levels = self.alias_sizes.get(name, (1, 1, 0))
+        self.nests(levels)
         self.alias_use = (self.alias_use[0] + size, max(self.alias_use[1], depth))
 
     def _prefixed_type(self) -> Attribute:
@@ -195,14 +197,28 @@ class TypeParser(Cursor):
         if trailing_x:
             while self.kind in ("int", "?"):
                 sizes.append(self._dimension(dynamic))
+                self._inner_dimensions(sizes)
                 self._dimension_x()
             return sizes
         if self.kind in ("int", "?"):
             sizes.append(self._dimension(dynamic))
             while self.kind == "bare" and self.token[0] == "x":
+                self._inner_dimensions(sizes)
                 self._dimension_x()
                 sizes.append(self._dimension(dynamic))
         return sizes
+
+    def _inner_dimensions(self, sizes: list[int]) -> None:
+        """`x4x8` of the token `x4x8xf32`, at once: the token is as long as all that follows, and read once."""
+        inner = _INNER_DIMENSIONS(self.text, self.start)
+        if inner is None:
+            return
+        start = self.start
+        for digits in inner[0][1:].split("x"):
+            start += 1
+            sizes.append(self._size(digits, start))
+            start += len(digits)
+        self.seek(start)
 
     def _dimension(self, dynamic: bool) -> int:
         if self.kind == "?":
@@ -216,10 +232,14 @@ class TypeParser(Cursor):
             # `0x4xf32` is the sizes 0 and 4, not a hexadecimal number.
             self.seek(self.start + 1)
             return 0
-        value = integer_value(self.token)
-        if value >= 1 << 63:
-            self.fail("invalid dimension")
+        value = self._size(self.token, self.start)
         self.advance()
+        return value
+
+    def _size(self, digits: str, start: int) -> int:
+        value = integer_value(digits)
+        if value >= 1 << 63:
+            self.fail("invalid dimension", start)
         return value
 
     def _dimension_x(self) -> None:

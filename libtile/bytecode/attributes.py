@@ -71,6 +71,8 @@ def read_attribute(ctx: ReadContext, data: bytes, p: int, depth: int = 0) -> Rea
 
 def write_attribute(ctx: WriteContext, out: bytearray, attribute: Attribute, where: str) -> None:
     """Append a self-contained attribute; `where` names it in errors."""
+    if ctx.nesting > ATTRIBUTE_DEPTH:
+        raise InvalidError(f"attributes are nested more than {ATTRIBUTE_DEPTH} deep")
     name = _NAMES.get(type(attribute))
     if name is None:
         raise InvalidError(f"{where}: {type(attribute).__name__} is not an attribute")
@@ -205,8 +207,10 @@ def read_array(ctx: ReadContext, data: bytes, p: int, depth: int = 0) -> tuple[t
 
 def write_array(ctx: WriteContext, out: bytearray, elements: tuple[Attribute, ...], where: str) -> None:
     put(out, len(elements))
+    ctx.nesting += 1
     for index, element in enumerate(elements):
         write_attribute(ctx, out, element, f"{where}[{index}]")
+    ctx.nesting -= 1
 
 
 def _read_array(ctx: ReadContext, data: bytes, p: int, depth: int) -> Read:
@@ -242,9 +246,11 @@ def read_dictionary(
 
 def write_dictionary(ctx: WriteContext, out: bytearray, items: tuple[tuple[str, Attribute], ...], where: str) -> None:
     put(out, len(items))
+    ctx.nesting += 1
     for name, value in items:
         put(out, ctx.string_index(name))
         write_attribute(ctx, out, value, f"{where}.{name}")
+    ctx.nesting -= 1
 
 
 def _read_dictionary(ctx: ReadContext, data: bytes, p: int, depth: int) -> Read:

@@ -220,7 +220,7 @@ class BodyEncoder:
         self.defined: list[Value] = []
         self.dropped: dict[Value, tuple[Operation, ValueSpec]] = {}
         self.locations: list[DebugInfo | None] = []
-        self.depth = 0
+        self.depth = self.nesting = 0
         self.spec = ctx.spec
         self.types = ctx.types
         self.type_index = ctx.type_index

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from libtile.bytecode import types_codec
 from libtile.bytecode.errors import Fault, InvalidError, MigrationError
-from libtile.bytecode.limits import FILE_BYTES, WARNINGS
+from libtile.bytecode.limits import DEBUG_DEPTH, FILE_BYTES, WARNINGS
 from libtile.bytecode.migration import HintMigration
 from libtile.bytecode.model import DebugInfo, Dense, OptimizationHints, Tables, Type
 from libtile.spec import Spec, Version
@@ -108,9 +108,13 @@ class WriteContext:
         self._constant_index: dict[tuple[Type, bytes], int] = {}
         self._unique: dict[bytes, int] = {}
         self.debug: dict[DebugInfo, int] = {}
+        self.debug_depths: dict[DebugInfo, int] = {}
+        """How many records are in one another, of those that an entry of this writer's names, and of its own."""
         self.string_list: list[bytes] = []
         self.type_list: list[Type] = []
         self.debug_list: list[DebugInfo] = []
+        self.nesting = 0
+        """Attributes that stand around the one that is being written."""
         if base is not None:
             self._start_from(base)
 
@@ -187,10 +191,14 @@ class WriteContext:
         stack = [info]
         while stack:
             top = stack[-1]
-            pending = [v for v in top.parameters if type(v) is DebugInfo and v not in self.debug]
+            inner = [v for v in top.parameters if type(v) is DebugInfo]
+            pending = [v for v in inner if v not in self.debug_depths]
             if pending:
                 stack.append(pending[0])
                 continue
+            depth = self.debug_depths[top] = 1 + max((self.debug_depths[v] for v in inner), default=0)
+            if depth > DEBUG_DEPTH:
+                raise InvalidError(f"debug infos are nested more than {DEBUG_DEPTH} deep")
             if top not in self.debug:
                 self.debug_list.append(top)
                 self.debug[top] = len(self.debug_list)

@@ -10,6 +10,7 @@ import pytest
 
 from bytecode.samples import F32, LOCATION, TOKEN, VECTOR, module_of, op, scope
 from libtile import bytecode
+from libtile.bytecode import context
 from libtile.bytecode.annotate import sections_of
 from libtile.bytecode.container import append_section
 from libtile.bytecode.container_declared import build_header, build_table
@@ -92,11 +93,15 @@ def test_shared_debug_records_do_not_multiply() -> None:
     assert len(data) < 10_000
 
 
-def test_a_chain_of_debug_records_is_bounded() -> None:
+def test_a_chain_of_debug_records_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     location = scope(1)
     for _ in range(DEBUG_DEPTH + 1):
         location = make_debug("call_site", location, location)
-    data = bytecode.write(module_of(op("make_token", results=(TOKEN,), location=location), location=LOCATION))
+    module = module_of(op("make_token", results=(TOKEN,), location=location), location=LOCATION)
+    with pytest.raises(bytecode.InvalidError, match=f"nested more than {DEBUG_DEPTH} deep"):
+        bytecode.write(module)
+    monkeypatch.setattr(context, "DEBUG_DEPTH", 2 * DEBUG_DEPTH)  # the writer's alone
+    data = bytecode.write(module)
     with pytest.raises(bytecode.MalformedError, match=f"nested more than {DEBUG_DEPTH} deep"):
         bytecode.read(data)
 

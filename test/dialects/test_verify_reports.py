@@ -25,6 +25,7 @@ from dialects.verify_cases.control_flow import if_
 from dialects.verify_cases.functions import global_
 from dialects.verify_cases.views import REDUCE
 from libtile.asm.module import diagnose
+from libtile.bytecode.limits import REGION_DEPTH
 from libtile.dialects.cuda_tile.attributes import (
     DICompileUnitAttr,
     DIFileAttr,
@@ -117,7 +118,10 @@ def test_nesting_deeper_than_the_interpreters_stack_is_checked() -> None:
         inner = Body(outer)  # type: ignore[arg-type]
         inner.op("return" if outer is block else "continue")
     attributes = {"sym_name": "k", "function_type": FunctionType.from_lists([], [])}
-    assert errors(module(build("entry", attributes=attributes, regions=[Region(block)]))) == []
+    entry = build("entry", attributes=attributes, regions=[Region(block)])
+    assert errors(entry) == []
+    # In a module, an op is as deep as one in a file of bytecode can be.
+    assert errors(module(entry)) == [f"'cuda_tile.loop' op is nested in more than {REGION_DEPTH} regions"]
 
 
 # -- warnings and hints -----------------------------------------------------------------------------------------------

@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
+from libtile.bytecode.limits import ATTRIBUTE_DEPTH
 from libtile.dialects.cuda_tile.forms import (
     PREDICATES,
     DenseElementsAttr,
@@ -88,3 +89,28 @@ def _enum(spec: EnumSpec) -> tuple[Predicate, str]:
 def attribute_kind(kind: str, spec: Spec) -> tuple[Predicate, str]:
     """The predicate of a declared kind (or enum) and the wording of its diagnostic; KeyError for an unknown kind."""
     return _enum(spec.enums[kind]) if kind in spec.enums else _KINDS[kind]
+
+
+NESTING_KINDS = frozenset(("array", "dict_array", "hints"))
+"""The kinds whose attributes hold any others."""
+
+
+def nests_too_deep(attr: Attribute) -> bool:
+    """Whether an attribute has more levels of attributes in one another than a file of bytecode can have."""
+    level = [attr]
+    for _ in range(ATTRIBUTE_DEPTH + 1):
+        level = [inner for outer in level for inner in _parts(outer)]
+        if not level:
+            return False
+    return True
+
+
+def _parts(attr: Attribute) -> Iterable[Attribute]:
+    match attr:
+        case ArrayAttr():
+            return attr.data
+        case DictionaryAttr():
+            return attr.data.values()
+        case OptimizationHintsAttr():
+            return [DictionaryAttr(keys) for keys in attr.hints.values()]
+    return ()

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from libtile.bytecode.limits import ATTRIBUTE_DEPTH
 from libtile.dialects.cuda_tile.forms import CudaTileOp, CudaTileType, PointerType, TileType
 from libtile.dialects.cuda_tile.op_forms import SEGMENTS
 from libtile.dialects.cuda_tile.type_forms import NUMBER_NAMES, is_number
-from libtile.dialects.cuda_tile.verify.attribute_kinds import attribute_kind
+from libtile.dialects.cuda_tile.verify.attribute_kinds import NESTING_KINDS, attribute_kind, nests_too_deep
 from libtile.dialects.cuda_tile.verify.report import fail, quoted
 from libtile.dialects.cuda_tile.verify.traits import NATIVE_TRAITS, STRUCTURAL_TRAITS, TYPE_TRAITS
 from libtile.ir.forms import Attribute, DenseArrayBase
@@ -142,6 +143,7 @@ def _segments(spec: OpSpec) -> Check:
 def _attributes(spec: OpSpec, dialect: Spec) -> Check:
     required = tuple(a.name for a in spec.attributes if not a.in_flags and a.default is None)
     kinds = tuple((a.name, *attribute_kind(a.kind, dialect)) for a in spec.attributes)
+    nesting = tuple(a.name for a in spec.attributes if a.kind in NESTING_KINDS)
 
     def check(op: CudaTileOp) -> None:
         properties = op.properties
@@ -152,6 +154,9 @@ def _attributes(spec: OpSpec, dialect: Spec) -> Check:
             attr = properties.get(name)
             if attr is not None and not holds(attr):
                 fail(op, f"attribute '{name}' failed to satisfy constraint: {summary}")
+        for name in nesting:
+            if name in properties and nests_too_deep(properties[name]):
+                fail(op, f"attribute '{name}' is nested more than {ATTRIBUTE_DEPTH} deep")
 
     return check
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from libtile.bytecode.limits import REGION_DEPTH
 from libtile.dialects.cuda_tile.forms import CudaTileOp
 from libtile.dialects.cuda_tile.verify import (  # noqa: F401  # importing a family registers its rules
     arithmetic,
@@ -149,6 +150,9 @@ class _Walk:
         op = item.op
         item.errors = self.report.errors
         right = self._visit(op)
+        if right and _too_deep(stack):
+            self.report.record(Violation(op, f"'{op.name}' op is nested in more than {REGION_DEPTH} regions"))
+            right = False
         item.position = self.count
         if not right and not is_symbol_table(op):
             stack.pop()
@@ -240,6 +244,17 @@ class _Walk:
             check(*arguments)
         except Violation as violation:
             self.report.record(violation)
+
+
+def _too_deep(stack: list[_Op | _Block]) -> bool:
+    """Whether the op on top of the stack is deeper in a function than a file of bytecode can say."""
+    if len(stack) <= 2 * REGION_DEPTH:
+        return False
+    names = [item.op.name for item in stack if isinstance(item, _Op)]
+    if "cuda_tile.module" not in names:
+        return False
+    names.reverse()
+    return names.index("cuda_tile.module") - 1 > REGION_DEPTH
 
 
 def _check_foreign(op: Operation) -> None:
