@@ -291,3 +291,16 @@ def test_facts_on_pointers_need_not_be_complete_nor_powers_of_two(facts):
     given, out = np.arange(200, dtype=np.float16), np.zeros(128, np.float16)
     libtile.run(libtile.parse(text), args=[given, out, 0], check="full", backend="simulator", gpu_name="sm_90")
     assert np.array_equal(out, given[:128])
+
+
+@pytest.mark.parametrize("proxy", ["async", "async.shared", "async.global", "tensormap"])
+def test_a_fence_of_a_proxy_is_refused_where_the_target_has_none(proxy):
+    """LLVM ended the process that asked for one."""
+    text = f"""nv_tileaa.func @k() attributes {{kernel_spec = #nv_tileaa.kernel_spec<entry, num_warps=4, num_ctas=1>}} {{
+      nv_tileas.fence_proxy {{proxy = "{proxy}"}}
+      nv_tileaa.return
+    }}"""
+    with pytest.raises(
+        libtile.LibtileError, match=rf"-:2:7: 'nv_tileas.fence_proxy' op names the proxy '{proxy}'.*sm_89"
+    ):
+        libtile.compile(libtile.parse(text), "sm_89", emit="ptx")

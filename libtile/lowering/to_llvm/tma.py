@@ -197,6 +197,8 @@ def behind(e: Emitter, pointer: Value, offset: int) -> Value:
 @rule(FenceProxyOp)
 def _fence(e: Emitter, op: FenceProxyOp) -> None:
     proxy = op.proxy.data
+    if proxy != TENSORMAP and not e.b.target.has("tma"):
+        raise unsupported(op, f"names the proxy '{proxy}', by which nothing there reads memory", e.b.target.name)
     if proxy == "async.shared":
         tma.fence_async_shared(e.b)
     elif proxy == "async":
