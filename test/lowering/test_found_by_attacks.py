@@ -10,6 +10,8 @@ from xdsl.context import Context
 
 import libtile
 from dialects import inner_samples
+from libtile.passes.manager import PassManager
+from libtile.passes.pipeline import parse_pipeline
 from libtile.support.diagnostics import DiagnosticError, LoweringError
 from libtile.support.errors import LibtileError
 from libtile.transforms.sccp import SccpPass
@@ -304,3 +306,21 @@ def test_a_fence_of_a_proxy_is_refused_where_the_target_has_none(proxy):
         libtile.LibtileError, match=rf"-:2:7: 'nv_tileas.fence_proxy' op names the proxy '{proxy}'.*sm_89"
     ):
         libtile.compile(libtile.parse(text), "sm_89", emit="ptx")
+
+
+def test_layout_conversions_are_looked_for_where_tiles_have_no_layouts_yet():
+    """The pass of nv_tileas, before nv_tileas: what a loop does not change stays where it is."""
+    text = """nv_tileaa.func @k(%p: !nv_tileaa.ptr<i32, 1>, %n: index) {
+      %zero = arith.constant 0 : index
+      %one = arith.constant 1 : index
+      %x = nv_tileaa.splat %p : !nv_tileaa.ptr<i32, 1> -> tile<1x!nv_tileaa.ptr<i32, 1>>
+      scf.for %i = %zero to %n step %one {
+        %y = nv_tileaa.expand_dims %x {axes = array<i64: 0>} : tile<1x!nv_tileaa.ptr<i32, 1>> -> tile<1x1x!nv_tileaa.ptr<i32, 1>>
+        nv_tileaa.print %y {format = "%p"} : tile<1x1x!nv_tileaa.ptr<i32, 1>>
+      }
+      nv_tileaa.return
+    }"""
+    module = libtile.parse(text)
+    before = str(module)
+    PassManager(parse_pipeline("tileas-remove-layout-conversions")).run(module.op)
+    assert str(module) == before

@@ -12,6 +12,7 @@ from libtile.dialects import scf
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileaa.pointers import EmulatedFpToFpOp, FpToFpOp
 from libtile.dialects.nv_tileaa.shapes import ExpandDimsOp, PermuteOp, Unary, ViewOp
+from libtile.dialects.nv_tileas.layout import LayoutAttr
 from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp
 from libtile.ir.module_pass import ModulePass
 from libtile.ir.operands import set_operand
@@ -82,8 +83,14 @@ HELD_REGISTERS = 64
 
 def _is_held(op: Unary) -> bool:
     """Whether an op's result may stay in registers for as long as its operand does."""
+    if not (_has_layout(op.result) and _has_layout(op.source)):
+        return False  # in nv_tileaa, where nobody knows yet how many registers a tile takes
     after, before = (_registers(v) for v in (op.result, op.source))
     return after <= max(before, HELD_REGISTERS)
+
+
+def _has_layout(value: SSAValue) -> bool:
+    return isinstance(value.type, TensorType) and isinstance(value.type.encoding, LayoutAttr)
 
 
 def _registers(value: SSAValue) -> int:
