@@ -22,6 +22,7 @@ from libtile.runtime.cuda_driver import (
 )
 from libtile.runtime.tensor_maps import tensor_map
 from libtile.support.errors import LibtileError
+from libtile.support.files import print_text
 from libtile.targets.tensor_map import TensorMapError
 
 if TYPE_CHECKING:
@@ -33,7 +34,11 @@ if TYPE_CHECKING:
 
 
 class GpuFault(LibtileError):
-    """The program faulted on the GPU, or could not be loaded there."""
+    """The program faulted on the GPU, or could not be loaded there; `output` is what it had printed."""
+
+    def __init__(self, message: str, output: str = "") -> None:
+        super().__init__(message)
+        self.output = output
 
 
 def target_name(device: Device, wanted: str | None) -> str:
@@ -115,6 +120,7 @@ def run_on_gpu(
         parameters += [_tensor_map(recipe, parameters[recipe.base], values, name) for recipe in compiled.descriptors]
     block = compiled.block_dim if used == "simt" else (1, 1, 1)
     started = time.monotonic()
+    printed: list[str] = []
     try:
         if any(
             isinstance(arg, int) and parameter.pointee is not None for arg, parameter in zip(args, entry.parameters)
@@ -124,10 +130,13 @@ def run_on_gpu(
         with captured_stdout() as printed:
             shortest = device.launch(made.cubin, name, extents, block, parameters, repeat=repeat)
     except CudaError as error:
-        raise GpuFault(f"{name} on {device.name}: {error}{_hint(error, device, used)}") from error
+        output = "".join(printed)
+        if out is not None:
+            print_text(out, output)
+        raise GpuFault(f"{name} on {device.name}: {error}{_hint(error, device, used)}", output) from error
     seconds = time.monotonic() - started if shortest is None else shortest
     if out is not None:
-        out.write(printed[0])
+        print_text(out, printed[0])
     blocks = extents[0] * extents[1] * extents[2]
     return RunResult(name, extents, blocks, seconds, output=printed[0], backend="gpu", gpu_name=options.gpu_name)
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import io
 import shutil
 import struct
 import subprocess
@@ -186,6 +187,14 @@ def test_what_the_kernel_prints_is_the_runs_output(machine, capfd):
     result = libtile.run(SCALARS.encode(), args=[0] * 6 + [np.zeros(24, np.uint8)], backend="gpu")
     assert (result.output, result.blocks) == ("hello from scalars\n", 1)
     assert capfd.readouterr().out == ""
+
+
+def test_what_a_kernel_printed_before_a_fault_is_shown(machine):
+    machine.set(fail="cuCtxSynchronize:700")
+    out = io.StringIO()
+    with pytest.raises(GpuFault) as fault:
+        libtile.run(SCALARS.encode(), args=[0] * 6 + [np.zeros(24, np.uint8)], backend="gpu", out=out)
+    assert fault.value.output == out.getvalue() == "hello from scalars\n"
 
 
 def test_a_fault_is_named_and_the_context_made_anew(machine):
