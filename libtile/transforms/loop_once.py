@@ -124,7 +124,7 @@ def _inline(loop: CudaTileOp) -> None:
     last, place = block.last_op, loop.parent_block()
     assert last is not None and place is not None
     if _ends_kernel(loop):
-        for end in ends - {last}:
+        for end in [op for op in walk(loop) if op in ends and op is not last]:
             _replace_end(end, "return", [])
     else:
         _nest(block, ends)
