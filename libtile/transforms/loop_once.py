@@ -19,12 +19,12 @@ from __future__ import annotations
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, Region, SSAValue
-from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from libtile.analysis.tokens import iteration_ends, loop_ends
 from libtile.dialects.cuda_tile.ops import CudaTileOp, build
 from libtile.dialects.interfaces import body, bounds_of
+from libtile.ir.module_pass import ModulePass
 from libtile.ir.places import walk
 from libtile.support import statistics
 from libtile.support.records import dataclass

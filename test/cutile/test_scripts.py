@@ -92,7 +92,7 @@ def test_explore_and_explain_take_scripts(script: Path) -> None:
         return subprocess.run(tool, cwd=script.parent, capture_output=True, text=True, check=False)
 
     explained = run("explain", "kernels.py:add")
-    assert explained.returncode == 0 and explained.stdout.startswith("add_") and " 9:22" in explained.stdout
+    assert explained.returncode == 0 and explained.stdout.startswith("add on sm_90: ") and " 9:22" in explained.stdout
     assert explained.stderr == "launched\n"
     shown = run("explore", "kernels.py:add", "-O", "1")
     assert shown.returncode == 0, shown.stderr

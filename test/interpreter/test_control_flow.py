@@ -149,5 +149,5 @@ def test_loops_may_be_nested_deeply(depth):
 
 
 def test_control_flow_nested_too_deeply_is_refused():
-    with pytest.raises(LibtileError, match="nested more than"):
+    with pytest.raises(LibtileError, match="is nested in more than 96 regions"):
         result_of("", nested_loops(120), [])

@@ -15,6 +15,7 @@ from libtile.interpreter.address_space import FIRST_ADDRESS, GUARD, Memory
 from libtile.interpreter.entries import LaunchError
 from libtile.interpreter.faults import FaultKind, InterpreterFault
 from libtile.interpreter.machine import Launch, Scheduler
+from libtile.support.errors import LibtileError
 
 from .programs import fault_of, module_text, run_body
 
@@ -119,13 +120,18 @@ def test_an_argument_that_does_not_fit_is_a_launch_error(parameter, number):
         libtile.run(libtile.parse(module_text(parameter, "")), args=[MISFITS[parameter][number]])
 
 
-GRIDS = ["a", None, (1.5,), (1, "x"), {}, 1j, float("inf"), 0, (1, 2, 3, 4), 10**5000, ()]
+GRIDS = ["a", None, (1.5,), (1, "x"), {}, 1j, float("inf"), 0, (1, 2, 3, 4), 2**127, ()]
 
 
 @pytest.mark.parametrize("number", range(len(GRIDS)))
 def test_a_grid_that_is_none_is_a_launch_error(number):
     with pytest.raises(LaunchError, match="a grid has one to three"):
         libtile.run(libtile.parse(module_text("", "")), grid=GRIDS[number])
+
+
+def test_a_grid_of_thousands_of_digits_is_an_error_of_one_line():
+    with pytest.raises(LibtileError, match=r"^run: grid is a number of more than 128 bits$"):
+        libtile.run(libtile.parse(module_text("", "")), grid=10**5000)
 
 
 def test_a_random_order_of_a_huge_grid_takes_no_list_of_it():

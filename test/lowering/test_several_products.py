@@ -142,5 +142,17 @@ def test_code_of_a_gated_product_by_warpgroups():
     assert made.kernels["kernel"].spills == 0 and "(C75" not in made.log
 
 
+def for_one_cta(source: str) -> str:
+    return re.sub(r"(entry @kernel\(.*\)) \{", r"\1 optimization_hints=<sm_90 = {num_cta_in_cga = 1}> {", source)
+
+
 def test_sums_that_registers_do_not_hold_stay_with_mma_sync():
-    assert specialized(text(m=128, n=256))[1] == "its accumulator does not lie in whole rows of warps"
+    source = for_one_cta(text(m=128, n=256))
+    assert specialized(source)[1] == "its accumulator does not lie in whole rows of warps"
+
+
+@pytest.mark.slow
+def test_sums_that_registers_of_one_cta_do_not_hold_are_for_two():
+    code, reason = specialized(text(m=128, n=256))
+    assert reason is None and "mma_atom<wgmma" in code and "num_ctas=2" in code
+    run(text(m=128, n=256), 136, 272, 208, (128, 256), "gated", order=1, gpu_name="sm_90")

@@ -18,6 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 MODULE = "nv_tileaa.func @f() { nv_tileaa.return }"
 
 READERS = {
+    "libtile/backend/ptxas.py": "all of it, for ptxas, and GLIBC_TUNABLES, which is glibc's",
     "libtile/backend/tools.py": "CUDA_HOME and CUDA_PATH, which are CUDA's",
     "libtile/backend/trial.py": "all of it, for another process",
     "libtile/compiler/cache.py": "XDG_CACHE_HOME",

@@ -27,6 +27,7 @@ from libtile.dialects.nv_tileaa.memory import TiledLoadOp
 from libtile.dialects.nv_tileaa.pointers import BlockTileOp, MakeMemRefOp
 from libtile.dialects.nv_tileaa.shapes import PermuteOp, integers_of
 from libtile.dialects.nv_tileaa.types import TiledViewType
+from libtile.ir.operands import set_operand
 from libtile.ir.places import walk
 from libtile.ir.tile_form import erase
 from libtile.lowering.discardable import OUTSIDE
@@ -60,7 +61,7 @@ def _exchange(function: FuncOp, permute: PermuteOp) -> None:
     assert isinstance(block, BlockTileOp)
     order = integers_of(permute.permutation)
     view = _exchanged_view(block, order)
-    properties, attributes, count = dict(load.properties), dict(load.attributes), len(order)
+    properties, attributes = dict(load.properties), dict(load.attributes)
     if load.in_bounds is not None:
         inside = DenseArrayBase.from_list(i1, _taken(list(load.in_bounds.get_values()), order))
         properties["in_bounds"] = inside
@@ -72,11 +73,14 @@ def _exchange(function: FuncOp, permute: PermuteOp) -> None:
         places = [place for place, dim in enumerate(order) if dim in outside]
         attributes[OUTSIDE] = DenseArrayBase.from_list(i64, places)
     again = TiledLoadOp.create(
-        operands=[view, *_taken(load.operands[1 : 1 + count], order), *load.operands[1 + count :]],
+        operands=list(load.operands),
         result_types=[permute.result.type, *(r.type for r in load.results[1:])],
         properties=properties,
         attributes=attributes,
     )
+    set_operand(again, "base", view)
+    for number, index in enumerate(_taken(load.coordinates, order)):
+        set_operand(again, "indices", index, number)
     at = load.parent
     assert at is not None
     Inserter(at, load, load.location).add(again)
