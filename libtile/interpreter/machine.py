@@ -19,6 +19,7 @@ from types import GeneratorType, TracebackType
 from typing import Any, NoReturn, TextIO
 
 import numpy as np
+from xdsl.ir import Operation
 
 from libtile.interpreter.address_space import Allocation, Memory
 from libtile.interpreter.codegen import Program
@@ -104,8 +105,8 @@ class TileBlock:
     """The state of one tile block, or of one of the CTAs that share it, as rules see it."""
 
     __slots__ = (
-        "allocas", "count", "grid", "groups", "id", "launch", "linear", "max_steps", "memory", "progress", "races",
-        "rank", "sequence",
+        "allocas", "at_end", "count", "grid", "groups", "id", "launch", "linear", "max_steps", "memory", "progress",
+        "races", "rank", "sequence",
     )  # fmt: skip
 
     def __init__(self, launch: Launch, linear: int):
@@ -125,6 +126,8 @@ class TileBlock:
         """Groups of asynchronous copies that have not been waited for, in order (of the inner dialects)."""
         self.progress = 0
         """Counts what agents did that others may wait for."""
+        self.at_end: list[tuple[Operation, Callable[[], str | None]]] = []
+        """What is asked when the block has run: whether the object that an op made was left as it may not be."""
 
     def spent(self) -> NoReturn:
         """Called by a loop that goes on beyond the limit. Fault."""
@@ -259,6 +262,7 @@ class Scheduler:
             next(generator)
         except StopIteration:
             block.unwind(0)
+            self.check_end(block)
             self.done += 1
             self.ops += block.count[0]
             if self.progress is not None:
@@ -270,6 +274,12 @@ class Scheduler:
             lacking = Fault(FaultKind.MEMORY, f"this machine has not enough of it: {error}")
             raise self.report(lacking, block, error.__traceback__) from None
         return False
+
+    def check_end(self, block: TileBlock) -> None:
+        """InterpreterFault where a block leaves behind what it may not."""
+        for op, problem in block.at_end:
+            if (message := problem()) is not None:
+                raise InterpreterFault(FaultKind.PIPELINE, message, op.name, source_location(op), block.id)
 
     def report(self, fault: Fault, block: TileBlock, traceback: TracebackType | None) -> InterpreterFault:
         """The fault with the place that the traceback shows: the innermost op of the program."""

@@ -107,6 +107,22 @@ class Ring:
             raise self._fault(f"the stage of turn {turn} holds nothing yet")
         return values
 
+    def untaken(self) -> str | None:
+        """What is wrong at the end of a tile block where turns were committed that no consumer has taken."""
+        left = sum(stage.committed - max(stage.waited) for stage in self.stages)
+        if not left:
+            return None
+        return f"{self.what} holds {left} {'entries' if left > 1 else 'entry'} at the end that nobody has taken"
+
+    def under_way(self) -> str | None:
+        """The same where a copy into a stage goes on without the threads, and nobody has waited for it."""
+        for stage in self.stages:
+            for value in stage.values or ():
+                for copy, writes in value.copies if isinstance(value, Buffer) else ():
+                    if writes and copy.outlives and not copy.done:
+                        return f"nobody has waited for {copy.name} into a stage of {self.what} at the end"
+        return None
+
     def fill(self, turn: int, values: tuple[Any, ...]) -> None:
         """Put values into the stage of a turn."""
         self._at(turn)[0].values = values

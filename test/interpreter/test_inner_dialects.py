@@ -105,6 +105,17 @@ def test_a_queue_whose_other_consumer_never_comes_stops_its_producer():
     assert "wait for one another" in str(found)
 
 
+def test_tiles_that_nobody_takes_are_a_fault_at_their_queue():
+    """What puts them may be copies that go on when the threads have ended."""
+    text = kernel(STREAM, QUEUE=QUEUE, DEPTH="2", CONSUMERS="1")
+    loop = "scf.for %i = %0 to %n step"
+    first, second, third = text.split(loop)
+    found = fault(f"{first}{loop}{second}{loop.replace('%n', '%two')}{third}", matrices()[2])
+    assert found.kind is FaultKind.PIPELINE
+    assert (found.op, found.location.line) == ("nv_tileaa.create_queue", 1 + text.split("%q = ")[0].count("\n"))
+    assert "the queue holds 2 entries at the end that nobody has taken" in str(found)
+
+
 def test_a_get_without_a_put_is_a_deadlock():
     body = (
         VIEWS

@@ -64,6 +64,18 @@ def test_a_large_product_by_hand_is_right():
     check(Gemm(), 128, 256, 64 * 6)
 
 
+@pytest.mark.parametrize("backend", ["interpreter", "simulator"])
+def test_a_copy_that_nobody_has_waited_for_at_the_end_is_a_fault(backend):
+    loop = "%last = scf.for %i = %zero to %steps"
+    more = f"%more_steps = arith.addi %steps, %one : index\n    {loop.replace('%steps', '%more_steps')}"
+    assert SMALL.text.count(loop) == 1
+    module = libtile.parse(SMALL.text.replace(loop, more))
+    a, b, c, _ = operands(64, 64, 64)
+    options = {"gpu_name": "sm_90"} if backend == "simulator" else {}
+    with pytest.raises(LibtileError, match="nobody has waited for"):
+        libtile.run(module, "gemm", args=[a, b, c, 64, 64, 64], backend=backend, check="full", **options)
+
+
 @pytest.mark.parametrize(
     ("kernel", "m", "n", "k"),
     [

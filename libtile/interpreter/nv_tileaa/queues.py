@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from libtile.interpreter.inner_rules import WAIT, Run, Site, pure
+from libtile.interpreter.inner_rules import WAIT, Run, Site, effect
 from libtile.interpreter.rings import Ring
 from libtile.support.records import dataclass, field
 
@@ -21,10 +21,16 @@ class Queue:
     gets: list[int] = field(default_factory=list)
 
 
-@pure("nv_tileaa.create_queue")
+@effect("nv_tileaa.create_queue")
 def create_queue(site: Site) -> Run:
     depth, consumers = site.attr("depth"), site.attr("num_consumers", 1)
-    return lambda: Queue(Ring.new("the queue", depth, consumers, lambda: None), 0, [0] * consumers)
+
+    def run(block: Any) -> Queue:
+        ring = Ring.new("the queue", depth, consumers, lambda: None)
+        block.at_end.append((site.op, ring.untaken))
+        return Queue(ring, 0, [0] * consumers)
+
+    return run
 
 
 def begin_put(queue: Queue) -> Any:

@@ -23,6 +23,8 @@ class Copy:
     name: str
     parts: tuple[Copy, ...] = ()
     done: bool = False
+    outlives: bool = False
+    """Whether it goes on when the threads have ended."""
 
     def finish(self) -> None:
         """It has been waited for, and so have its parts."""

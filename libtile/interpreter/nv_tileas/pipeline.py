@@ -20,7 +20,7 @@ PIPELINE = "nv_tileas.async.pipeline."
 Iterator = tuple[Ring, int]
 
 
-@pure(PIPELINE + "create_pipeline")
+@effect(PIPELINE + "create_pipeline")
 def create_pipeline(site: Site) -> Run:
     type_ = site.type_of("pipeline")
     if not isinstance(type_, PipelineType):
@@ -33,10 +33,11 @@ def create_pipeline(site: Site) -> Run:
     def contents() -> tuple[Any, ...] | None:
         return tuple(Buffer.new(*b) for b in buffers) if buffers or not types else None
 
-    def run(storage: tuple[Buffer, ...]) -> Ring:
+    def run(block: Any, storage: tuple[Buffer, ...]) -> Ring:
         made = Ring.new("the pipeline", type_.stages, type_.consumers, contents)
         if storage:
             _place(made, storage, buffers)
+        block.at_end.append((site.op, made.under_way))
         return made
 
     return run

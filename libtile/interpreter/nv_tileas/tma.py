@@ -244,7 +244,8 @@ def tma_load(site: Site) -> Run:
             tile[_place(box, skipped)] = access.load(block.memory, memory, box)
         if rounds:
             tile = tf32.nearest(tile.view(np.uint32)).view(np.float32)
-        copy = buffer.start(Copy("a TMA load"), tile.reshape(np.array(shape)[np.argsort(dims)]).transpose(dims))
+        values = tile.reshape(np.array(shape)[np.argsort(dims)]).transpose(dims)
+        copy = buffer.start(Copy("a TMA load", outlives=True), values)
         if mbarrier is not None:
             mbarrier.transfer(copy, count)
         return copy
