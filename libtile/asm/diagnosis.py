@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from libtile.asm.recursion import room_for_nesting
 from libtile.dialects.cuda_tile.verify import verify
 from libtile.support.diagnostics import Diagnostic
 
@@ -20,7 +21,8 @@ def diagnose(
     `warn_hints` reports optimization hints that no target knows (a warning), `error_hints` makes these errors too;
     `version` asks for the rules of an older version of the dialect.
     """
-    return verify(op, generic_text, warn_hints=warn_hints, error_hints=error_hints, version=version)
+    with room_for_nesting():  # scopes that messages show may be deep
+        return verify(op, generic_text, warn_hints=warn_hints, error_hints=error_hints, version=version)
 
 
 def generic_text(op: Operation) -> str:

@@ -149,6 +149,50 @@ def test_chains_of_calls_are_printed_and_read_up_to_the_depth_that_bytecode_has(
         libtile.parse(inlined(DEBUG_DEPTH + 1))
 
 
+def test_call_sites_on_top_of_aliases_are_valid_up_to_the_depth_that_bytecode_has() -> None:
+    """The text may say more: what an alias stands for is as deep by itself."""
+    aliases = inlined(DEBUG_DEPTH)
+    last = f"loc(#l{DEBUG_DEPTH}) }} }}"
+    libtile.write(libtile.parse(aliases))
+    module = libtile.parse(aliases.replace(last, f"loc(callsite(#l{DEBUG_DEPTH} at #l0)) }} }}"))
+    with pytest.raises(DiagnosticError, match=f"debug info is nested more than {DEBUG_DEPTH} deep") as caught:
+        libtile.verify(module)
+    assert caught.value.diagnostics[0].location is not None
+
+
+def scoped(blocks: int, entry: int) -> libtile.Module:
+    """Lexical blocks in one another: a kernel whose scope is that of number `entry` (0: its subprogram)."""
+    lines = "".join(
+        f"#s{i + 1} = #cuda_tile.di_lexical_block<scope = #s{i}, file = #f, line = 1, column = 1>\n"
+        for i in range(blocks)
+    )
+    return libtile.parse(
+        f"""#f = #cuda_tile.di_file<"a" in "b">
+#c = #cuda_tile.di_compile_unit<file = #f>
+#s0 = #cuda_tile.di_subprogram<file = #f, line = 1, name = "k", linkageName = "k", compileUnit = #c, scopeLine = 1>
+{lines}#l0 = loc("a":1:1)
+#l = loc(#cuda_tile.di_loc<#l0 in #s{blocks}>)
+#e = loc(#cuda_tile.di_loc<#l0 in #s{entry}>)
+cuda_tile.module @m {{ entry @k() {{ return loc(#l) }} loc(#e) }}"""
+    )
+
+
+def test_scopes_are_valid_up_to_the_depth_that_bytecode_has() -> None:
+    deepest = DEBUG_DEPTH - 4  # the location, the subprogram, its unit and the file are records as well
+    module = scoped(deepest, 0)
+    libtile.verify(module)
+    text = libtile.print_module(libtile.read(libtile.write(module)), debuginfo=True)
+    assert libtile.print_module(libtile.parse(text), debuginfo=True) == text
+    for entry in (0, deepest + 1):
+        with pytest.raises(DiagnosticError, match=f"a:1:1: error: debug info is nested more than {DEBUG_DEPTH} deep"):
+            libtile.verify(scoped(deepest + 1, entry))
+
+
+def test_deep_scopes_are_shown_in_messages() -> None:
+    with pytest.raises(DiagnosticError, match=r"invalid function debug info scope: #cuda_tile\.di_lexical_block"):
+        libtile.verify(scoped(DEBUG_DEPTH - 4, DEBUG_DEPTH - 4))
+
+
 @pytest.mark.parametrize(
     "text",
     [

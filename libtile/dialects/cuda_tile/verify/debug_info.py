@@ -7,11 +7,13 @@
 4. Ops of a function have its subprogram.
 5. Globals have no scope.
 6. A function's location is not a call site.
+7. Scopes and call sites of a function and its ops are nested no deeper than a file of bytecode can say.
 """
 
 from __future__ import annotations
 
-from libtile.dialects.cuda_tile.forms import CudaTileOp, DILexicalBlockAttr, DILocAttr, DISubprogramAttr
+from libtile.bytecode.limits import DEBUG_DEPTH
+from libtile.dialects.cuda_tile.forms import CudaTileOp, DebugAttr, DILexicalBlockAttr, DILocAttr, DISubprogramAttr
 from libtile.dialects.cuda_tile.verify.report import fail, fail_plain
 from libtile.ir.forms import ArrayAttr, Attribute, CallSiteLoc, FusedLoc, NameLoc, Operation
 from libtile.ir.places import walk
@@ -40,8 +42,35 @@ def subprogram_of(scope: Attribute) -> DISubprogramAttr | None:
     return scope if isinstance(scope, DISubprogramAttr) else None
 
 
+def nesting(location: Attribute, known: dict[int, int]) -> int:
+    """How many records of debug information are in one another in a location; those known by the attributes' identity
+    are counted once."""
+    stack = [location]
+    while stack:
+        inner = _records(stack[-1])
+        pending = [part for part in inner if id(part) not in known]
+        if pending:
+            stack += pending
+        else:
+            top = stack.pop()
+            known[id(top)] = isinstance(top, DebugAttr | CallSiteLoc) + max((known[id(p)] for p in inner), default=0)
+    return known[id(location)]
+
+
+def _records(attr: Attribute) -> list[Attribute]:
+    if isinstance(attr, CallSiteLoc):
+        return [attr.callee, attr.caller]
+    return [part for part in attr.data if isinstance(part, DebugAttr)] if isinstance(attr, DebugAttr) else []
+
+
+def _check_nesting(op: Operation, known: dict[int, int]) -> None:
+    if isinstance(op.location, DebugAttr | CallSiteLoc) and nesting(op.location, known) > DEBUG_DEPTH:
+        fail_plain(op, f"debug info is nested more than {DEBUG_DEPTH} deep")
+
+
 def verify_function_scope(op: CudaTileOp) -> None:
-    """Rules 1, 2 and 6."""
+    """Rules 1, 2, 6 and 7."""
+    _check_nesting(op, {})
     if isinstance(op.location, CallSiteLoc):
         fail(
             op,
@@ -73,11 +102,13 @@ def _location_text(location: Attribute) -> str:
 
 
 def verify_body_scopes(op: CudaTileOp) -> None:
-    """Rules 3 and 4; the function itself is one of the ops."""
+    """Rules 3, 4 and 7; the function itself is one of the ops."""
     location = debug_location(op.location)
     expected = subprogram_of(location.scope) if location is not None else None
     checked: dict[int, DISubprogramAttr | None] = {}  # by the scope's identity
+    known: dict[int, int] = {}
     for inner in walk(op):
+        _check_nesting(inner, known)
         _check_scope(inner, expected, checked)
 
 
