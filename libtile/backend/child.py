@@ -22,6 +22,10 @@ _SIGKILL, _SIGPIPE, _SIGXFSZ = 9, 13, 25
 """Python ignores the last two, and `subprocess` gives a process what they do otherwise."""
 
 
+class SaysTooMuch(Exception):
+    """A process says more than is asked for."""
+
+
 class Child:
     """A process that has begun. `returncode` is None until it has ended, and negative where a signal has ended it."""
 
@@ -66,10 +70,12 @@ class Child:
                 self._pipes.remove(descriptor)
                 os.close(descriptor)
 
-    def communicate(self, data: bytes | None, timeout: float) -> tuple[bytes, bytes]:
-        """Give it its input, and wait for what it says and for its end. TimeoutError after so many seconds."""
+    def communicate(self, data: bytes | None, timeout: float, most: int) -> tuple[bytes, bytes]:
+        """Give it its input, and wait for what it says and for its end. TimeoutError after so many seconds, SaysTooMuch
+        beyond so many bytes on a stream."""
         until = time.monotonic() + timeout
         said: dict[int, list[bytes]] = {self._out: [], self._err: []}
+        heard = dict.fromkeys(said, 0)
         given = memoryview(data or b"")
         waiting = select.poll()
         for descriptor in said:
@@ -87,6 +93,9 @@ class Child:
                 else:
                     piece = os.read(descriptor, _PIECE)
                     said[descriptor].append(piece)
+                    heard[descriptor] += len(piece)
+                    if heard[descriptor] > most:
+                        raise SaysTooMuch
                     done = not piece
                 if done:
                     waiting.unregister(descriptor)
@@ -145,7 +154,8 @@ class _ByPopen(Child):
         self.returncode = self._process.poll()
         return self.returncode
 
-    def communicate(self, data: bytes | None, timeout: float) -> tuple[bytes, bytes]:
+    def communicate(self, data: bytes | None, timeout: float, most: int) -> tuple[bytes, bytes]:
+        """The same, but that all is read first."""
         from subprocess import TimeoutExpired
 
         try:
@@ -153,6 +163,8 @@ class _ByPopen(Child):
         except TimeoutExpired:
             raise TimeoutError from None
         self.poll()
+        if max(map(len, said)) > most:
+            raise SaysTooMuch
         return said
 
     def end(self) -> None:

@@ -84,6 +84,7 @@ class _Section:
 
 
 _NOBITS = 8
+_IN_FIRST = 0xFFFF
 
 
 def _unpack(layout: str, data: bytes, offset: int, what: str) -> tuple[int, ...]:
@@ -110,6 +111,9 @@ def _sections(data: bytes) -> list[_Section]:
         raise CubinError(f"an ELF file for machine {machine}, and not for {MACHINE}, a GPU")
     (start,) = _unpack("Q", data, 40, "the ELF header")
     size, count, names = _unpack("HHH", data, 58, "the ELF header")
+    if start and not count:  # more than 16 bits can say, which the first header has
+        first = _unpack("IIQQQQIIQQ", data, start, "section header 0")
+        count, names = first[5], first[6] if names == _IN_FIRST else names
     if count and size < 64:
         raise CubinError(f"section headers of {size} bytes")
     headers = [_unpack("IIQQQQIIQQ", data, start + i * size, f"section header {i}") for i in range(count)]
@@ -173,6 +177,14 @@ def _architecture(data: bytes) -> int:
     if data[8] < _ABI:
         raise CubinError(f"a cubin of ABI version {data[8]}; the oldest that is read is {_ABI}")
     return (flags >> 8) & 0xFF
+
+
+def is_cubin(data: bytes) -> bool:
+    """Whether data has the header of a cubin, and its sections lie in it."""
+    try:
+        return bool(_sections(data))
+    except CubinError:
+        return False
 
 
 def read_cubin(data: bytes) -> Cubin:

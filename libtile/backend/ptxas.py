@@ -9,16 +9,17 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from libtile.backend import child
+from libtile.backend.cubin import is_cubin
 from libtile.backend.tools import tool_path
 from libtile.backend.work import Assembled as Assembled
 from libtile.backend.work import KernelReport as KernelReport
 from libtile.support import timing
 from libtile.support.errors import LibtileError, reason
 from libtile.support.files import remove_folder, temporary_folder
+from libtile.support.limits import SAID_BYTES
 
 TIMEOUT_SECONDS = 600
 _TUNABLES = "GLIBC_TUNABLES"
-ELF_MAGIC = b"\x7fELF"
 
 _FUNCTION = re.compile(r"(?:Compiling entry function|Function properties for) '?([\w$.]+)'?")
 _FRAME = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
@@ -121,16 +122,20 @@ class Assembler:
         with timing.stage("ptxas"):
             process = self._process or self._start()
             try:
-                out, err = process.communicate(data if self._source else None, TIMEOUT_SECONDS)
+                out, err = process.communicate(data if self._source else None, TIMEOUT_SECONDS, SAID_BYTES)
             except TimeoutError:
                 raise PtxasError(f"ptxas did not end within {TIMEOUT_SECONDS} s", "") from None
+            except child.SaysTooMuch:
+                raise PtxasError(
+                    f"ptxas failed for {self.ptx_target}: it says more than {SAID_BYTES} bytes", ""
+                ) from None
         log = _text(out + err).replace(self._source or self._path(_PTX), _PTX)
         if (status := process.returncode) != 0:
             said = (x for x in log.splitlines() if "error" in x or "fatal" in x)
             first = next(said, _ending(status or 0))
             raise PtxasError(f"ptxas failed for {self.ptx_target}: {first.strip()}", log)
         cubin = _contents(self._path(_CUBIN))
-        if not cubin.startswith(ELF_MAGIC):
+        if not is_cubin(cubin):
             raise PtxasError(
                 f"ptxas failed for {self.ptx_target}: it says that it is done, and has written no cubin", log
             )

@@ -11,6 +11,9 @@ INTERPRETER_STEPS = 10**8
 """Most ops that the interpreter runs in a tile block, if nothing else is asked for: minutes at least, and more than
 any kernel takes that is tried without a GPU. What goes on is taken for an endless loop."""
 
+SAID_BYTES = 1 << 25
+"""Most bytes that ptxas says on a stream, which are kept for the report: tens of thousands of kernels' figures."""
+
 SIMULATOR_STEPS = 2 * 10**8
 """The same for the instructions of the simulator, by warps, in a CTA."""
 

@@ -11,6 +11,7 @@ import pytest
 from libtile.backend import child
 from patience import PATIENCE
 
+MOST = 1 << 24
 KINDS = [child._ByPopen, *([child.Child] if hasattr(os, "posix_spawnp") else [])]
 ECHO = "import sys; d = sys.stdin.buffer.read(); sys.stdout.buffer.write(d * 2); sys.stderr.write(str(len(d)))"
 
@@ -23,7 +24,7 @@ def python(code: str) -> list[str]:
 @pytest.mark.parametrize("size", [0, 3, 3_000_000])
 def test_it_is_given_its_input_and_heard(kind, size):
     process = kind(python(ECHO), os.environ, True)
-    out, err = process.communicate(bytes(size), PATIENCE)
+    out, err = process.communicate(bytes(size), PATIENCE, MOST)
     assert (len(out), err, process.returncode) == (2 * size, str(size).encode(), 0)
     process.end()
 
@@ -32,7 +33,7 @@ def test_it_is_given_its_input_and_heard(kind, size):
 def test_it_has_the_environment_and_no_input(kind):
     code = "import os, sys; print(os.environ['SOME'], sys.stdin.read() == ''); sys.exit(7)"
     process = kind(python(code), {**os.environ, "SOME": "thing"}, False)
-    assert process.communicate(None, PATIENCE) == (b"thing True" + os.linesep.encode(), b"")
+    assert process.communicate(None, PATIENCE, MOST) == (b"thing True" + os.linesep.encode(), b"")
     assert process.returncode == 7
     process.end()
 
@@ -40,15 +41,29 @@ def test_it_has_the_environment_and_no_input(kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_one_that_reads_nothing_is_no_error(kind):
     process = kind(python("import sys; sys.stdin.close(); print(1)"), os.environ, True)
-    assert process.communicate(bytes(3_000_000), PATIENCE)[0].strip() == b"1"
+    assert process.communicate(bytes(3_000_000), PATIENCE, MOST)[0].strip() == b"1"
     process.end()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+def test_one_that_says_too_much_is_not_heard_to_the_end(kind, stream):
+    code = f"import sys; sys.{stream}.write('a' * %d)"
+    process = kind(python(code % 1000), os.environ, False)
+    assert sorted(map(len, process.communicate(None, PATIENCE, 1000))) == [0, 1000]
+    process.end()
+    process = kind(python(code % 3_000_000), os.environ, False)
+    with pytest.raises(child.SaysTooMuch):
+        process.communicate(None, PATIENCE, 1000)
+    process.end()
+    assert process.poll() is not None
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_one_that_takes_too_long_is_ended(kind):
     process = kind(python("import time; time.sleep(100)"), os.environ, True)
     with pytest.raises(TimeoutError):
-        process.communicate(b"", 0.05)
+        process.communicate(b"", 0.05, MOST)
     process.end()
     assert process.poll() not in (None, 0)
 
@@ -72,7 +87,7 @@ for closed in ((), (0,), (0, 1), (0, 1, 2)):
     for number in closed:
         os.close(number)
     process = child.Child({python(ECHO)!r}, os.environ, True)
-    said = process.communicate(b"abc", {PATIENCE})
+    said = process.communicate(b"abc", {PATIENCE}, {MOST})
     process.end()
     unused = child.Child({python(ECHO)!r}, os.environ, True)
     unused.end()
@@ -89,6 +104,6 @@ for closed in ((), (0,), (0, 1), (0, 1, 2)):
 def test_one_that_a_signal_ends_says_so():
     process = child.Child(python("import os; os.kill(os.getpid(), 9)"), os.environ, False)
     begun = time.monotonic()
-    process.communicate(None, PATIENCE)
+    process.communicate(None, PATIENCE, MOST)
     assert process.returncode == -9 and time.monotonic() - begun < PATIENCE
     process.end()

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import random
+import struct
 
 import pytest
 
@@ -71,6 +72,24 @@ def test_threads_and_host_object(made):
     assert (read.kernels["first"].threads, read.kernels["second"].threads) == ((64, 2, 1), None)
     assert read.host_object == b"host bytes"
     assert read.sections[".text.first"] == read.kernels["first"].code_size
+
+
+def test_a_count_of_sections_that_the_first_one_has_is_read(made):
+    """As files have it whose sections are more than 16 bits can count."""
+    good = bytearray(made[1].cubin)
+    (start,), (count, names) = struct.unpack_from("<Q", good, 40), struct.unpack_from("<HH", good, 60)
+    struct.pack_into("<HH", good, 60, 0, 0xFFFF)
+    struct.pack_into("<QI", good, start + 32, count, names)
+    assert read_cubin(bytes(good)) == read_cubin(made[1].cubin)
+
+
+def test_what_is_a_cubin_has_its_header_and_its_sections(made):
+    good = made[1].cubin
+    assert cubin.is_cubin(good)
+    of_host = good[:18] + (62).to_bytes(2, "little") + good[20:]
+    no_sections = good[:40] + bytes(8) + good[48:60] + bytes(4) + good[64:]
+    for bad in (b"", good[:4], good[:64], good[: len(good) // 2], of_host, no_sections):
+        assert not cubin.is_cubin(bad)
 
 
 @pytest.mark.parametrize(

@@ -321,6 +321,11 @@ BROKEN = {
     "an empty file": ('for last; do :; done; : > "$last"', "it says that it is done, and has written no cubin"),
     "no file": ("exit 0", "it says that it is done, and has written no cubin"),
     "text": ('for last; do :; done; echo done > "$last"', "it says that it is done, and has written no cubin"),
+    "the beginning of a cubin": (
+        "for last; do :; done; printf '\\177ELF' > \"$last\"",
+        "it says that it is done, and has written no cubin",
+    ),
+    "no end": ("exec yes >&2", "it says more than 33554432 bytes"),
     "a signal": ("kill -SEGV $$", "ended by SIGSEGV"),
     "silence": ("exit 3", "exit status 3"),
 }
