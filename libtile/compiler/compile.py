@@ -15,12 +15,14 @@ from libtile.backend.work import Backend
 from libtile.compiler.entry import program_of
 from libtile.compiler.options import Compiled, Observer, Options
 from libtile.compiler.stages import lower
+from libtile.support.collector import collector_paused
 from libtile.support.files import Bytes, Path
 
 if TYPE_CHECKING:
     from libtile.passes.manager import Instrument
 
 
+@collector_paused()
 def compile_module(
     module: Module | Operation | Path | Bytes,
     options: Options,

@@ -24,6 +24,7 @@ from libtile.backend.work import Backend, BackendStart
 from libtile.compiler.options import Compiled, Kernel, Observer, Options, OptionsError
 from libtile.ir.kernels import FromParameter, Parameter, TensorMapRecipe
 from libtile.support import environment, timing
+from libtile.support.collector import collector_paused
 from libtile.support.diagnostics import Diagnostic, DiagnosticError, Severity, SourceLocation
 from libtile.support.environment import SettingError
 from libtile.support.errors import LibtileError, reason, visible
@@ -55,6 +56,7 @@ class CompilationError(DriverError):
     """The program is valid and cannot be compiled for this target."""
 
 
+@collector_paused()
 def compile_bytecode(
     data: bytes,
     options: Options,

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from pathlib import Path
 
@@ -207,3 +208,14 @@ def test_nothing_is_timed_unless_asked_for():
     assert report.stages["b"] > 0 and report.stages["c"] > 0
     assert report.total >= report.booked == pytest.approx(report.stages["b"] + report.stages["c"])
     assert report.table().splitlines()[-1].endswith("100.0%  total")
+
+
+def test_nothing_is_collected_before_a_compilation_ends():
+    # What a collection finds alive is old from then on, and is looked at again when it has died.
+    enabled: list[bool] = []
+    driver.compile_bytecode(
+        VECTOR_ADD, Options("sm_90", emit="llvm"), observer=lambda *_: enabled.append(gc.isenabled())
+    )
+    assert gc.isenabled()
+    assert enabled
+    assert not any(enabled)
