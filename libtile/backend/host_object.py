@@ -19,7 +19,7 @@ the block of parameters behind the others (`libtile.backend.host_maps`), and giv
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from libtile.backend import host_template, libllvm
 from libtile.backend.host_maps import encode_ir
@@ -38,6 +38,13 @@ _VERSION = 2
 _KERNEL_SIZE = 64
 _KERNEL = "{ ptr, [32 x i8], ptr, [16 x i8] }"
 _CALLBACKS = "{ i32, [28 x i8], i64, ptr, i32, [4 x i8], i32, [4 x i8], ptr }"
+_SIZE, _WORD, _CLEARED = 72, 8, 16
+"""Bytes of the callbacks and of a word of them, and where the word is that a copy has cleared."""
+
+_LEVEL = 0
+"""LLVM's level for the object. At 0 it takes a third of the time, which a kernel with tensor maps waits for; its code,
+which runs when the arguments of launches change, is half a kilobyte longer for a product. Copies are word by word: at
+this level LLVM calls a `memcpy` that is not there."""
 
 _PRE_LOAD_BODY = """
   %word = alloca i32
@@ -50,8 +57,7 @@ ask:
   %ignored = call CONV i32 %function(ptr %context, i32 16, ptr %word)
   br label %copy
 copy:
-  call void @llvm.memcpy.p0.p0.i64(ptr COPY, ptr @__CUDA_TILEIR_CALLBACKS, i64 72, i1 false)
-  store i64 0, ptr getelementptr (i8, ptr COPY, i64 16)
+COPIES
   store ptr COPY, ptr %out
   ret i32 0
 """
@@ -81,17 +87,28 @@ def host_ir(kernels: Mapping[str, Launch], arch: str = "x86_64", system: str = "
     count = len(kernels)
     lines += [
         f"{table} = internal constant [{count} x {_KERNEL}] [{', '.join(records)}]",
-        f"@{CALLBACKS}_ON_PRE_LOAD = internal global [72 x i8] zeroinitializer, align 16",
+        f"@{CALLBACKS}_ON_PRE_LOAD = internal global [{_SIZE} x i8] zeroinitializer, align 16",
         f"@{CALLBACKS} = constant {_CALLBACKS} {{ i32 {_VERSION}, [28 x i8] zeroinitializer, i64 {_KERNEL_SIZE}, "
         f"ptr {table}, i32 {count}, [4 x i8] zeroinitializer, i32 2, [4 x i8] zeroinitializer, "
         f"ptr @{ON_PRE_LOAD} }}, align 16",
-        "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)",
         "declare i64 @llvm.umax.i64(i64, i64)",
         f"define {convention}i32 @{ON_PRE_LOAD}(ptr %table, ptr %context, i32 %version, ptr %out) {{"
-        + _PRE_LOAD_BODY.replace("CONV ", convention).replace("COPY", f"@{CALLBACKS}_ON_PRE_LOAD")
+        + _PRE_LOAD_BODY.replace("CONV ", convention)
+        .replace("COPIES", "\n".join(_copies()))
+        .replace("COPY", f"@{CALLBACKS}_ON_PRE_LOAD")
         + "}",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _copies() -> Iterator[str]:
+    """The instructions that copy the callbacks."""
+    for at in range(0, _SIZE, _WORD):
+        value = "0"
+        if at != _CLEARED:
+            value = f"%word{at}"
+            yield f"  {value} = load i64, ptr getelementptr (i8, ptr @{CALLBACKS}, i64 {at})"
+        yield f"  store i64 {value}, ptr getelementptr (i8, ptr COPY, i64 {at})"
 
 
 def host_object(
@@ -129,6 +146,6 @@ def _object_of(ir: str, arch: str, system: str) -> bytes:
     # Windows has a register of AArch64 for itself, which code for Linux may use.
     features = "+reserve-x18" if (arch, system) == ("aarch64", "windows") else ""
     target = llvm.Target.from_triple(triple)
-    machine = target.create_target_machine(features=features, opt=2, reloc="pic", codemodel=model)
+    machine = target.create_target_machine(features=features, opt=_LEVEL, reloc="pic", codemodel=model)
     data: bytes = machine.emit_object(module)
     return data
