@@ -163,12 +163,36 @@ def test_code_of_attention(causal):
     assert (report.spill_stores, report.spill_loads, report.stack_frame) == (0, 0, 0)
     loops = loops_of(done.cubin)
     products = min((x for x in loops if any("UTCHMMA" in line for line in x)), key=len)
-    assert sum("UTCHMMA" in line for line in products) == 16 and len(products) <= 112
+    assert sum("UTCHMMA" in line for line in products) == 16 and len(products) <= 109
     softmax = min((x for x in loops if sum("MUFU.EX2" in line for line in x) > 128), key=len)
     assert sum("FFMA2" in line for line in softmax) == 64 and len(softmax) <= (850 if causal else 450)
     assert report.registers <= 168
     said = [r.arguments for r in made.remarks if r.name == "RemarkTensorCoreMMA"]
     assert {arguments[0][1] for arguments in said} == {"Tensor-core SM100"}
+
+
+def test_a_ring_of_one_stage_counts_with_one_of_two():
+    """A round of the sums' ring ends as the operands' rings go to their other stage, so that the thread that issues
+    products has no parity of its own for them: there are the next stage, its parity, and what an acquire waits for."""
+    text = attention(128, 128, 128)
+    made = libtile.compile(libtile.parse(text), gpu_name="sm_100", launch_abi="simt", emit="ptx").ptx
+    begins = {m[1]: m.end() for m in re.finditer(r"^(\$L__BB0_\d+):", made, re.M)}
+    ends = [
+        (made[begins[m[1]] : m.start()])
+        for m in re.finditer(r"bra \t(\$L__BB0_\d+);", made)
+        if begins[m[1]] < m.start()
+    ]
+    issuing = min((loop for loop in ends if "tcgen05.mma" in loop), key=len)
+    assert issuing.count("xor.b32") == 3
+
+
+@pytest.mark.slow
+def test_code_of_attention_whose_waits_take_uniform_registers():
+    """sm_107 waits at barrier objects by uniform registers, into which addresses and parities go first."""
+    made = libtile.compile(libtile.parse(attention(128, 128, 128)), gpu_name="sm_107", launch_abi="simt", emit="ptx")
+    done = assemble(made.ptx, target("sm_107").ptx_target)
+    products = min((x for x in loops_of(done.cubin) if any("UTCHMMA" in line for line in x)), key=len)
+    assert sum("UTCHMMA" in line for line in products) == 16 and len(products) <= 123
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ barrier objects; the end of products arrives at those of both.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 
 from xdsl.dialects.builtin import IntegerAttr
@@ -214,14 +214,7 @@ def bind_equal(e: Emitter, arguments: Sequence[SSAValue], given: Sequence[SSAVal
     owner = arguments[0].owner if arguments else None
     hidden = feeds_wgmma(owner if isinstance(owner, Block) else None)
     known: list[tuple[int, Place, SSAValue]] = []
-    for argument, first, last in zip(arguments, given, back):
-        held, type_, step = e.held[first], argument.type, last.owner
-        if not isinstance(held, Place) or not isinstance(type_, PipelineIteratorType):
-            continue
-        if not isinstance(step, IncIterOp) or step.iterator is not argument or held.stage.constant is None:
-            continue
-        assert isinstance(type_.pipeline, PipelineType)
-        stages = type_.pipeline.stages
+    for stages, argument, held in _moving_on(e, arguments, given, back):
         for other, begin, leader in known:
             if other != stages:
                 continue
@@ -235,6 +228,36 @@ def bind_equal(e: Emitter, arguments: Sequence[SSAValue], given: Sequence[SSAVal
                 break
         else:
             known.append((stages, held, argument))
+    _bind_phases(e, known)
+
+
+def _bind_phases(e: Emitter, known: Sequence[tuple[int, Place, SSAValue]]) -> None:
+    """Bind the place of a pipeline of one stage by that of one with two: each turn ends a round of the one, and goes to
+    the other stage of the other, so that its phase is the number of that stage, or what the number is not."""
+    two = next(((begin, leader) for stages, begin, leader in known if stages == 2), None)
+    one = next(((begin, argument) for stages, begin, argument in known if stages == 1), None)
+    if two is None or one is None:
+        return
+    place = e.held[two[1]]
+    assert isinstance(place, Place) and two[0].stage.constant is not None and one[0].phase.constant is not None
+    differs = integer(I32, two[0].stage.constant ^ one[0].phase.constant)
+    e.bind(one[1], Place(integer(I32, 0), e.b.xor(place.stage, differs)))
+
+
+def _moving_on(
+    e: Emitter, arguments: Sequence[SSAValue], given: Sequence[SSAValue], back: Sequence[SSAValue]
+) -> Iterator[tuple[int, SSAValue, Place]]:
+    """The places that a loop carries, moves on by one each turn, and begins with known ones: the number of stages, the
+    argument, and what it begins with."""
+    for argument, first, last in zip(arguments, given, back):
+        held, type_, step = e.held[first], argument.type, last.owner
+        if not isinstance(held, Place) or not isinstance(type_, PipelineIteratorType):
+            continue
+        known = held.stage.constant is not None and held.phase.constant is not None
+        if not known or not isinstance(step, IncIterOp) or step.iterator is not argument:
+            continue
+        assert isinstance(type_.pipeline, PipelineType)
+        yield type_.pipeline.stages, argument, held
 
 
 def show_uniform(e: Emitter, loop: scf.ForOp) -> None:
