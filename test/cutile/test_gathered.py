@@ -118,9 +118,11 @@ def images(tiles: tuple[int, int, int]) -> Problem:
     return gathered.images, (1, 1), (x, w, np.zeros(wanted.shape, np.float32), 10, 12, m, n, k), wanted
 
 
-def prefill(tiles: tuple[int, int, int]) -> Problem:
-    """Attention of many queries over pages that a table names, of sequences that end within a page."""
-    queries, d, page = tiles
+def prefill(tiles: tuple[int, int, int], parts: int = 1) -> Problem:
+    """Attention of many queries over pages that a table names, tile by tile or in parts of pages that are found by
+    divisions, of sequences that end within a page."""
+    queries, d, each = tiles
+    page = parts * each
     rng = np.random.default_rng(5)
     q = random(rng, 3, 2, queries, d)
     k, v = (random(rng, 9, 2, page, d) for _ in range(2))
@@ -132,7 +134,7 @@ def prefill(tiles: tuple[int, int, int]) -> Problem:
         scores = q[b].astype(float) @ keys.transpose(0, 2, 1) * 0.125
         e = np.exp(scores - scores.max(-1, keepdims=True))
         wanted[b] = e / e.sum(-1, keepdims=True) @ values
-    args = (q, k, v, table, lengths, np.zeros(q.shape, np.float32), 0.125, queries, page, d)
+    args = (q, k, v, table, lengths, np.zeros(q.shape, np.float32), 0.125, queries, page, each, d)
     return attention.paged, (3, 2), args, wanted
 
 
@@ -149,6 +151,7 @@ PROBLEMS: dict[str, Callable[[tuple[int, int, int]], Problem]] = {
     "padded": padded,
     "padded_copied": partial(padded, less=16),
     "prefill": prefill,
+    "prefill_by_parts": partial(prefill, parts=2),
     "images": images,
 }
 
@@ -212,7 +215,11 @@ def test_what_tma_does_not_copy_is_loaded_by_warps_beside_the_producer(name: str
 
 @pytest.mark.parametrize("order", [1, pytest.param(2, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
-    "name", ["embedding", *(pytest.param(name, marks=pytest.mark.slow) for name in ("dilated", "padded", "prefill"))]
+    "name",
+    [
+        "embedding",
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("dilated", "padded", "prefill", "prefill_by_parts")),
+    ],
 )
 @pytest.mark.parametrize("target", ["sm_90", "sm_100"])
 def test_agents_are_right_in_other_schedules(name: str, target: str, order: int) -> None:
@@ -220,8 +227,9 @@ def test_agents_are_right_in_other_schedules(name: str, target: str, order: int)
 
 
 @pytest.mark.parametrize("target", TARGETS[1:])
-def test_the_producer_loads_the_numbers_of_pages(target: str) -> None:
-    kernel, _, args, _ = prefill((128, 128, 64))
+@pytest.mark.parametrize("parts", [1, 2])
+def test_the_producer_loads_the_numbers_of_pages(target: str, parts: int) -> None:
+    kernel, _, args, _ = prefill((128, 128, 64), parts)
     done = driver.compile_bytecode(cutile.bytecode_for(kernel, args)[0], Options(target, emit="tileas"))
     assert "agent_switch" in done.tileas and "not_specialized" not in done.tileas
 

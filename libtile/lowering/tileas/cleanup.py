@@ -9,6 +9,8 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.traits import IsTerminator, is_side_effect_free, is_speculatable
 
 from libtile.dialects import scf
+from libtile.dialects.arith import DIVISIONS
+from libtile.dialects.interfaces import is_defined
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileaa.pointers import EmulatedFpToFpOp, FpToFpOp
 from libtile.dialects.nv_tileaa.shapes import ExpandDimsOp, PermuteOp, Unary, ViewOp
@@ -50,8 +52,9 @@ def clean_up(function: FuncOp) -> None:
 
 
 def is_pure(op: Operation) -> bool:
-    """Whether an op does nothing but compute its results from its operands, wherever it stands."""
-    return _only_computes(op) and is_speculatable(op)
+    """Whether an op does nothing but compute its results from its operands, wherever it stands: a division does, too,
+    where its divisor is a number that it is defined for."""
+    return _only_computes(op) and (is_speculatable(op) or (isinstance(op, DIVISIONS) and is_defined(op)))
 
 
 def _only_computes(op: Operation) -> bool:

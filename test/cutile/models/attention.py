@@ -65,25 +65,26 @@ def causal_prefill(Q, K, V, Out, scale: float, behind: int, G: Size, TM: Size, T
 
 
 @ct.kernel
-def paged(Q, K, V, table, lens, Out, scale: float, TM: Size, P: Size, D: Size):
-    """Attention of 16 queries over pages of keys and values that a table names."""
+def paged(Q, K, V, table, lens, Out, scale: float, TM: Size, P: Size, TN: Size, D: Size):
+    """Attention of some queries over pages of P keys and values that a table names, in tiles of TN."""
     b, h = ct.bid(0), ct.bid(1)
     q = ct.load(Q, index=(b, h, 0, 0), shape=(1, 1, TM, D)).reshape((TM, D))
     n = ct.load(lens, index=(b,), shape=(1,)).item()
     m = ct.full((TM, 1), LOWEST, dtype=ct.float32)
     total = ct.full((TM, 1), 0.0, dtype=ct.float32)
     acc = ct.full((TM, D), 0.0, dtype=ct.float32)
-    for j in range(ct.cdiv(n, P)):
-        page = ct.load(table, index=(b, j), shape=(1, 1)).item()
-        k = ct.load(K, index=(page, h, 0, 0), shape=(1, 1, P, D)).reshape((P, D))
-        s = ct.mma(q, ct.transpose(k), ct.full((TM, P), 0.0, dtype=ct.float32)) * scale
-        col = j * P + ct.arange(P, dtype=ct.int32)[None, :]
+    for j in range(ct.cdiv(n, TN)):
+        page = ct.load(table, index=(b, j * TN // P), shape=(1, 1)).item()
+        part = j * TN % P // TN
+        k = ct.load(K, index=(page, h, part, 0), shape=(1, 1, TN, D)).reshape((TN, D))
+        s = ct.mma(q, ct.transpose(k), ct.full((TM, TN), 0.0, dtype=ct.float32)) * scale
+        col = j * TN + ct.arange(TN, dtype=ct.int32)[None, :]
         s = ct.where(col < n, s, LOWEST)
         mn = max(m, ct.max(s, axis=1, keepdims=True))
         p = ct.exp(s - mn)
         al = ct.exp(m - mn)
         total = total * al + ct.sum(p, axis=1, keepdims=True)
-        v = ct.load(V, index=(page, h, 0, 0), shape=(1, 1, P, D)).reshape((P, D))
+        v = ct.load(V, index=(page, h, part, 0), shape=(1, 1, TN, D)).reshape((TN, D))
         acc = ct.mma(ct.astype(p, Q.dtype), v, acc * al)
         m = mn
     ct.store(Out, index=(b, h, 0, 0), tile=ct.astype(acc / total, Out.dtype).reshape((1, 1, TM, D)))

@@ -118,7 +118,7 @@ def paged(t: Tiles, rng: np.random.Generator) -> Problem:
             x[table[b]].transpose(1, 0, 2, 3).reshape(heads, -1, t.d)[:, :length].astype(F64) for x in (k, v)
         )
         wanted[b] = _softmax(_scores(q[b], keys) * 0.125) @ values
-    args = (q, k, v, table, lengths, np.zeros_like(q), 0.125, 16, page, t.d)
+    args = (q, k, v, table, lengths, np.zeros_like(q), 0.125, 16, page, page, t.d)
     return Problem(attention.paged, (3, heads), args, {5: wanted}, 0.01)
 
 
