@@ -234,6 +234,24 @@ def test_the_producer_loads_the_numbers_of_pages(target: str, parts: int) -> Non
     assert "agent_switch" in done.tileas and "not_specialized" not in done.tileas
 
 
+def test_decoding_of_8_queries_multiplies_128_rows_by_8_columns() -> None:
+    """As the original assembler does."""
+    kernel, _, args, _ = prefill((8, 128, 128), 2)
+    done = driver.compile_bytecode(cutile.bytecode_for(kernel, args)[0], Options("sm_100", emit="tileas"))
+    assert "not_specialized" not in done.tileas and done.tileas.count("mma_atom<tcgen05, 128x8x16") >= 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("order", SCHEDULES)
+@pytest.mark.parametrize("tiles", [(8, 128, 128), (8, 64, 64)])
+def test_decoding_of_8_queries_is_right(tiles: tuple[int, int, int], order: int | None) -> None:
+    kernel, grid, args, wanted = prefill(tiles, 2)
+    cutile.launch(
+        kernel, grid, args, check="full,-view-range", backend="simulator", gpu_name="sm_100", block_order=order
+    )
+    np.testing.assert_allclose(args[5], wanted, rtol=0.01, atol=0.05)
+
+
 @pytest.mark.parametrize("target", ["sm_90", "sm_100"])
 @pytest.mark.parametrize("left_out", ["fence", "arrival"])
 def test_what_is_left_out_where_warps_load_an_operand_is_found(left_out: str, target: str) -> None:

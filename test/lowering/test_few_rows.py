@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from test_specialized import specialized
@@ -111,10 +113,10 @@ def in_tileaa(program: str) -> tuple[libtile.Module, FuncOp]:
     return module, next(op for op in walk(module.op) if isinstance(op, FuncOp))
 
 
-def run(program, **backend) -> np.ndarray:
+def run(program, rows: int = 16, **backend) -> np.ndarray:
     rng = np.random.default_rng(0)
-    q, k, v = (rng.standard_normal((n, 64)).astype(np.float16) for n in (16, 170, 170))
-    out = np.zeros((16, 64), np.float32)
+    q, k, v = (rng.standard_normal((n, 64)).astype(np.float16) for n in (rows, 170, 170))
+    out = np.zeros((rows, 64), np.float32)
     libtile.run(program, grid=1, args=[q, k, v, out], check="full", **backend)
     return out
 
@@ -150,8 +152,11 @@ def test_enough_rows_stay():
     assert with_few_columns(in_tileaa(text())[1], 16) is None
 
 
+@pytest.mark.parametrize("rows", [16, 8])
 @pytest.mark.parametrize("target", ["sm_90", "sm_100"])
-def test_agents_multiply_them(target):
-    assert specialized(text(), target)[1] is None
-    module = libtile.parse(text())
-    np.testing.assert_allclose(run(module, backend="simulator", gpu_name=target), run(module), rtol=1e-2, atol=1e-2)
+def test_agents_multiply_them(target, rows):
+    program = re.sub(r"\b16(?=x|, 64\])", str(rows), text())
+    assert specialized(program, target)[1] is None
+    module = libtile.parse(program)
+    made = run(module, rows, backend="simulator", gpu_name=target)
+    np.testing.assert_allclose(made, run(module, rows), rtol=1e-2, atol=1e-2)

@@ -500,6 +500,7 @@ FIELDS = [
     ("f16", WORD | 1 << 30, "the shift of B (bits 30-31)"),
     ("f16", instruction(192, 32), "that is M = 192, and cta_group::1 has 64 and 128"),
     ("f16", instruction(128, 24), "that is N = 24, which kind::f16 does not have for M = 128"),
+    ("tf32", instruction(128, 8, a=2, b=2), "that is N = 8, which kind::tf32 does not have for M = 128"),
     ("f16", instruction(64, 264), "that is N = 264"),
     ("i8", instruction(64, 40, d=2), "that is N = 40, which kind::i8 does not have for M = 64"),
     ("i8", instruction(128, 32, d=2) | 1 << 13, "integers are not negated"),
