@@ -28,6 +28,23 @@ nv_tileaa.func @types(%v: tile<4xf32>) {
 
 // -----
 
+nv_tileaa.func @other_region(%n: i32) {
+  // expected-note @+2 {{operand defined as a block argument (block #0 is neither in a parent nor in a child region)}}
+  // expected-note @+1 {{operand defined as a block argument (block #0 is neither in a parent nor in a child region)}}
+  %end = scf.while (%v = %n) : (i32) -> i32 {
+    // expected-error @+1 {{operand #0 does not dominate this use}}
+    %more = arith.cmpi slt, %p, %n : i32
+    // expected-error @+1 {{operand #1 does not dominate this use}}
+    scf.condition(%more) %p : i32
+  } do {
+  ^bb0(%p: i32):
+    scf.yield %p : i32
+  }
+  nv_tileaa.return
+}
+
+// -----
+
 nv_tileaa.func @order(%v: tile<4xf32>) {
   // expected-error @+1 {{operand #0 does not dominate this use}}
   %b = nv_tileaa.negf %a : tile<4xf32> -> tile<4xf32>

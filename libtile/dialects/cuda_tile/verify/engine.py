@@ -114,6 +114,8 @@ class _Walk:
         """Go on in a block up to its end or to the next op with regions."""
         if item.errors < 0:
             item.errors = self.report.errors
+            for arg in item.block.args:  # not before: the op's other regions may not use them
+                self.scopes.define(arg)
         op = item.next
         while op is not None:
             item.next = op.next_op
@@ -170,7 +172,6 @@ class _Walk:
         for block in blocks:
             self._attempt(check_block_start, block)
             for arg in block.args:
-                self.scopes.define(arg)
                 self._attempt(self._check_type, op, arg.type)
             if graph:
                 for inner in block.ops:
