@@ -2,9 +2,11 @@
 """Every command and program that the documents show is run: here, by a test of the page's own, or not, for a reason.
 
 What is a block: fenced Python; lines of a shell, fenced or indented, that begin with a command of ours. A shell's
-lines have to end well; where what they print is shown (behind `$ `), it is compared, numbers aside. Python runs as it
-stands, the blocks of a page one after the other. All run in a folder with the examples, and with the files that pages
-speak of.
+lines have to end well; where what they print is shown (behind `$ `), it is compared, numbers included, but for the
+seconds that something took. Python runs as it stands, the blocks of a page one after the other. All run in a folder
+with the examples, and with the files that pages speak of.
+
+`python test/test_pages.py` puts what commands print now into the pages, after a change of the compiler as well.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import tomllib
 from pathlib import Path
 
@@ -107,9 +110,8 @@ HERE = [
 ]
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """The files that pages speak of."""
+def prepare(tmp_path: Path) -> None:
+    """Write the files that pages speak of."""
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
     for name in ("gemm.bc", "vector_add.bc", "gemm.py"):
         shutil.copy(ROOT / "examples" / name, tmp_path)
@@ -136,13 +138,32 @@ def folder(tmp_path: Path) -> Path:
         "    %u = store_ptr_tko weak %x, %y : tile<ptr<f32>>, tile<f32> -> token\n    return\n  }\n}\n"
     )
     (tmp_path / "scale.bc").write_bytes(libtile.write(scale))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    prepare(tmp_path)
     return tmp_path
 
 
 def settled(text: str) -> str:
-    """What is shown of a command's output, without numbers that change with the compiler, and without loops."""
-    lines = [line for line in text.splitlines() if not line.lstrip().startswith("a loop of")]
-    return "\n".join(re.sub(r"\d+(\.\d+)?", "#", line).strip() for line in lines if line.strip())
+    """What is shown of a command's output, without the seconds that it took."""
+    return re.sub(r"\d+\.\d{3} s$", "", text.strip(), flags=re.MULTILINE)
+
+
+def shown_commands(body: str) -> list[tuple[str, str]]:
+    """The commands of a console block, each with what is shown below it."""
+    return re.findall(r"(?m)^\$ (.*)\n((?:(?!\$ ).*\n?)*)", body)
+
+
+def refreshed(body: str, folder: Path) -> str:
+    """A console block with what its commands print now, and as it is where that is what it shows."""
+    text = ""
+    for command, shown in shown_commands(body):
+        printed = output(command, folder)
+        same = settled(printed) == settled(shown)
+        text += f"$ {command}\n{shown if same else printed.rstrip() + chr(10)}"
+    return text
 
 
 @pytest.mark.parametrize(("page", "number"), HERE)
@@ -160,9 +181,10 @@ def test_what_a_page_shows_is_run(page: Path, number: int, folder: Path) -> None
         assert done.returncode == 0, done.stderr
         return
     if kind == "console":
-        for command, shown in re.findall(r"(?m)^\$ (.*)\n((?:(?!\$ ).*\n?)*)", body):
+        for command, shown in shown_commands(body):
             printed = output(command, folder)
-            assert settled(printed) == settled(shown), f"{name_of(page)} is stale: it prints\n{printed}"
+            stale = f"{name_of(page)} is stale: run `python test/test_pages.py`; it prints\n{printed}"
+            assert settled(printed) == settled(shown), stale
         return
     for line in body.replace("\\\n", " ").splitlines():
         if line.strip() and not line.startswith("#") and why_not(page, line) is None:
@@ -191,3 +213,16 @@ def test_what_is_not_run_is_still_there() -> None:
     lines = [f"{name_of(page)}: {line}" for page in PAGES for _, body in blocks(page) for line in body.splitlines()]
     for start in NOT_RUN:
         assert any(line.startswith(start) for line in lines), start
+
+
+if __name__ == "__main__":
+    for page in PAGES:
+        if name_of(page) in OWN_TESTS:
+            continue
+        text = page.read_text(encoding="utf-8")
+        with tempfile.TemporaryDirectory() as name:
+            prepare(Path(name))
+            for kind, body in blocks(page):
+                if kind == "console" and why_not(page, body.splitlines()[0]) is None:
+                    text = text.replace(body, refreshed(body, Path(name)))
+        page.write_text(text, encoding="utf-8")
