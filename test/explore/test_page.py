@@ -1,11 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The page in a browser: each of its interactions."""
+"""The page in a browser: each of its interactions.
+
+`python test/explore/test_page.py` takes the picture of docs/explore.md anew.
+"""
+
+import contextlib
+import sys
+import tempfile
+from pathlib import Path
 
 import pytest
 
-from libtile.explore import page
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from .browser import chromium, opened
+from explore.browser import chromium, opened
+from explore.conftest import ROOT
+from libtile.explore import explore, page
 
 
 @pytest.fixture(scope="module")
@@ -110,6 +121,15 @@ def test_what_stands_beside_the_panes(shown, tab, wanted):
     assert shown.value("document.getElementById('side').hidden") is True
 
 
+def test_a_long_path_in_a_remark_does_not_widen_what_stands_beside_the_panes(shown):
+    shown.value("data.compilations[0].remarks.push({...data.compilations[0].remarks[0], message: '/far'.repeat(99)})")
+    shown.click("#tabs button:nth-child(2)")  # Remarks
+    widths = shown.value("[side.scrollWidth, side.clientWidth]")
+    shown.value("data.compilations[0].remarks.pop()")
+    shown.key("Escape")
+    assert widths[0] == widths[1]
+
+
 def test_a_layout_says_who_holds_an_element(shown):
     shown.value("showLayout('#layout1')")
     assert shown.value("document.querySelectorAll('canvas.layout').length") == 1
@@ -183,3 +203,21 @@ def test_colours_follow_the_system(shown):
         backs.append(shown.value("getComputedStyle(document.body).backgroundColor"))
     shown.dark(False)
     assert backs == ["rgb(255, 255, 255)", "rgb(21, 23, 28)"]
+
+
+def picture(path: Path) -> None:
+    """The page of attention.bc, with the line of the source chosen that loads the keys."""
+    with contextlib.chdir(ROOT):  # the page's title is the path as it is given
+        record = explore("examples/attention.bc", ["sm_90"])
+    source = (ROOT / "examples" / "attention.py").read_text(encoding="utf-8").splitlines()
+    row = next(number for number, line in enumerate(source) if line.strip().startswith("keys = ct.load("))
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
+        made = Path(name) / "attention.html"
+        made.write_text(page(record))
+        with opened(made, Path(name) / "browser", (1500, 760)) as shown:
+            shown.value(f"panes[0].see({row}); panes[0].choose({row})")
+            shown.screenshot(path)
+
+
+if __name__ == "__main__":
+    picture(ROOT / "docs" / "explore.png")

@@ -69,3 +69,14 @@ def test_memory_of_no_elements_is_allowed_at_each_stage(stage):
     out = np.zeros(1, np.int64)
     libtile.run(made, "k", args=[out])
     assert out[0]
+
+
+def test_storage_of_indices_is_that_of_64_bits():
+    text = """nv_tileaa.func @k() attributes {kernel_spec = #nv_tileaa.kernel_spec<entry, num_warps=4, num_ctas=1>} {
+      %t = nv_tileas.alloc_tensor : !nv_tileas.buffer<1x128x16xELEMENT, tmem>
+      nv_tileas.dealloc_tensor %t : !nv_tileas.buffer<1x128x16xELEMENT, tmem>
+      nv_tileaa.return }"""
+    made = [
+        libtile.compile(libtile.parse(text.replace("ELEMENT", e)), "sm_100", emit="ptx").ptx for e in ("index", "i64")
+    ]
+    assert made[0] == made[1] and "tcgen05.alloc" in made[0]

@@ -11,7 +11,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from libtile.codegen.builder import KernelBuilder, Value
 from libtile.codegen.exchange import Exchanges
-from libtile.codegen.llvm_types import ELEMENT_TYPES, I32, I64, IntType, LlvmType
+from libtile.codegen.llvm_types import ELEMENT_TYPES, I32, IntType, LlvmType
 from libtile.codegen.tile import Tile
 from libtile.codegen.tiled_views import TensorView, TiledView
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES
@@ -74,13 +74,15 @@ rule = RULES.on
 
 
 def element_name(type_: Attribute) -> str:
-    """The keyword of an element type as code generation uses it; `ptr` for pointers."""
+    """The keyword of an element type as code generation uses it: `ptr` for pointers, `i64` for `index`."""
+    if isinstance(type_, IndexType):
+        return "i64"
     return "ptr" if isinstance(type_, PtrType) else NUMBER_NAMES[type_]
 
 
 def llvm_type(type_: Attribute) -> LlvmType:
     """The LLVM type of a scalar."""
-    return I64 if isinstance(type_, IndexType) else ELEMENT_TYPES[element_name(type_)]
+    return ELEMENT_TYPES[element_name(type_)]
 
 
 def exchanges_of(op: Operation) -> Exchanges:
