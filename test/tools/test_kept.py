@@ -228,7 +228,7 @@ def test_a_module_that_stands_before_that_of_the_bundle_is_taken(finder, tmp_pat
     other = tmp_path / "one" / form
     other.parent.mkdir(exist_ok=True)
     other.write_text("x = 'another'")
-    finder._folders = startup._first_folders(sys.path)  # as in a process that begins now
+    finder._folders = startup.Folders(sys.path)  # as in a process that begins now
     importlib.invalidate_caches()
     assert importlib.import_module("some_module").x == "another"
     assert list(finder.new_modules()) == [str(other)]
@@ -236,25 +236,26 @@ def test_a_module_that_stands_before_that_of_the_bundle_is_taken(finder, tmp_pat
 
 def test_two_modules_of_a_name_in_one_folder_are_left_to_python(finder, tmp_path):
     (tmp_path / "two" / "some_module").mkdir()
-    assert "some_module" not in startup._first_folders(sys.path)
-    assert startup._first_folders([str(tmp_path / "one"), str(tmp_path / "tools.bundle")]) == {}  # an archive
+    assert startup.Folders(sys.path).with_module("some_module") == []
+    archive = str(tmp_path / "tools.bundle")
+    assert startup.Folders([archive, *sys.path]).with_module("some_package") == []
 
 
 def test_a_command_of_a_modules_name_does_not_stand_before_it(finder, tmp_path):
     (tmp_path / "one" / "some_module").write_text("#!/bin/sh")
-    assert startup._first_folders(sys.path)["some_module"] == [(str(tmp_path / "two"), True)]
+    assert startup.Folders(sys.path).with_module("some_module") == [(str(tmp_path / "two"), True)]
 
 
 def test_a_folder_that_is_no_package_does_not_stand_before_one(finder, tmp_path):
     (tmp_path / "one" / "some_package").mkdir()
-    finder._folders = startup._first_folders(sys.path)
+    finder._folders = startup.Folders(sys.path)
     assert type(importlib.import_module("some_package").__spec__.loader).__name__ == "_KeptLoader"
     (tmp_path / "one" / "some_package" / "__init__.py").write_text("")
     assert finder.find_spec("some_package", None) is None
 
 
 def test_a_module_of_the_bundle_that_python_had_to_find_is_not_added_again(finder, tmp_path, monkeypatch):
-    monkeypatch.setattr(finder, "_folders", {})
+    monkeypatch.setattr(finder, "_folders", startup.Folders([]))
     importlib.import_module("some_module")
     assert finder.missed == ["some_module"] and finder.new_modules() == {}
 
@@ -269,7 +270,7 @@ def test_a_path_that_has_changed_is_left_to_python(finder, tmp_path):
 def test_a_source_that_changes_while_it_is_kept_is_not(finder, tmp_path, monkeypatch):
     source = tmp_path / "one" / "some_module.py"
     source.write_text("x = 'another'")
-    finder._folders = startup._first_folders(sys.path)
+    finder._folders = startup.Folders(sys.path)
     importlib.invalidate_caches()
     loader = importlib.import_module("some_module").__spec__.loader
     monkeypatch.setattr(loader, "get_code", lambda name: source.write_text("x = 'a third'") and None)

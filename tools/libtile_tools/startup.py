@@ -115,7 +115,7 @@ class KeptFinder:
         self.missed: list[str] = []
         self._front: list[Any] = []
         self._elsewhere: frozenset[str] = frozenset()
-        self._folders = _first_folders(self.path)
+        self._folders = Folders(self.path)
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -130,7 +130,7 @@ class KeptFinder:
             return None
         else:
             found = None
-            for folder, is_file in self._folders.get(fullname, ()):
+            for folder, is_file in self._folders.with_module(fullname):
                 found = self._in_folder(folder, fullname)
                 if found is not None or is_file or _is_package(os.path.join(folder, fullname)):
                     break
@@ -241,38 +241,48 @@ def _module(spec: ModuleSpec) -> ModuleType:
     return module
 
 
-_ENDINGS = tuple(suffix[1:] for suffix in all_suffixes())
-"""Of the names of files that are modules, behind the first dot."""
+_SUFFIXES = tuple(all_suffixes())
+"""Of the names of files that are modules."""
 
 
-def _first_folders(path: Sequence[str]) -> dict[str, list[tuple[str, bool]]]:
-    """The folders of `path` in which a module of each name may be, by the names of files, up to the first that is a
-    file, which comes with True; none for a name that a file and a folder have in one folder."""
-    found: dict[str, list[tuple[str, bool]]] = {}
-    ambiguous: set[str] = set()
-    for folder in path:
-        here: set[str] = set()
-        try:
-            with os.scandir(folder or os.curdir) as entries:
-                for entry in entries:
-                    name, dot, ending = entry.name.partition(".")
-                    if ending.endswith(_ENDINGS) if dot else entry.is_dir():
-                        if name in here:
-                            ambiguous.add(name)
-                        here.add(name)
-                        places = found.setdefault(name, [])
-                        if not places or not places[-1][1]:
-                            places.append((folder, bool(dot)))
-        except OSError:
-            if os.path.exists(folder):  # an archive, which has modules of its own
-                return {}
-    for name in ambiguous:
-        del found[name]
-    return found
+class Folders:
+    """The folders of a path, each of which is listed when the first name is looked for in it: that of the installed
+    packages has hundreds, and most of what a tool needs of Python's own stands before it."""
+
+    def __init__(self, path: Sequence[str]):
+        self.path = path
+        self._listed: dict[str, frozenset[str] | None] = {}
+
+    def with_module(self, name: str) -> list[tuple[str, bool]]:
+        """Those in which a module may be, up to the first with a file, which comes with True. None of a name that a
+        file and a folder have in one folder, or that an archive may have: only Python looks into these."""
+        found: list[tuple[str, bool]] = []
+        for folder in self.path:
+            names = self._names(folder)
+            if names is None:
+                return []
+            files = sum([name + suffix in names for suffix in _SUFFIXES])
+            is_folder = name in names and os.path.isdir(os.path.join(folder, name))
+            if files + is_folder > 1:
+                return []
+            if files or is_folder:
+                found.append((folder, bool(files)))
+            if files:
+                break
+        return found
+
+    def _names(self, folder: str) -> frozenset[str] | None:
+        """What is in a folder, which need not be there; None for an archive."""
+        if folder not in self._listed:
+            try:
+                self._listed[folder] = frozenset(os.listdir(folder or os.curdir))
+            except OSError:
+                self._listed[folder] = None if os.path.exists(folder) else frozenset()
+        return self._listed[folder]
 
 
 def _is_package(folder: str) -> bool:
-    return any(os.path.exists(os.path.join(folder, f"__init__.{ending}")) for ending in _ENDINGS)
+    return any(os.path.exists(os.path.join(folder, f"__init__{suffix}")) for suffix in _SUFFIXES)
 
 
 class _NoSignatures:
