@@ -3,8 +3,8 @@
 
 What is computed of constants is a constant (by the folding interface, arith's ops too), chains of pointer additions
 become one, shape ops on splats become splats, shape ops on shape ops become one, masks that are constant go away, joins
-of tokens are flattened, and accesses of different alias scopes do not wait for each other. Types keep their layouts, so
-the pass works in nv_tileas too.
+of tokens are flattened, loops do not carry what they never change (`handed_on`), and accesses of different alias scopes
+do not wait for each other. Types keep their layouts, so the pass works in nv_tileas too.
 """
 
 from __future__ import annotations
@@ -75,6 +75,7 @@ from libtile.support.records import dataclass
 from libtile.transforms import reporting
 from libtile.transforms.effects import is_dead_when_unused
 from libtile.transforms.greedy import inner_functions_in
+from libtile.transforms.handed_on import drop_handed_on
 from libtile.transforms.masked_additions import select_addend
 from libtile.transforms.scoped_tokens import drop_order_between_scopes
 from libtile.transforms.single_numbers import load_number
@@ -109,7 +110,7 @@ def canonicalize_inner(root: Operation, max_iterations: int = MAX_SWEEPS) -> boo
     while max_iterations < 0 or sweeps < max_iterations:
         sweeps += 1
         now = [_rewrite(found) for found in list(walk(root)) if found.parent is not None]
-        if not (True in now) | _erase_dead(root):
+        if not (True in now) | drop_handed_on(root) | _erase_dead(root):
             break
         changed = True
     return changed

@@ -118,3 +118,25 @@ nv_tileaa.func @numbers(%p: !nv_tileaa.ptr<i64, 1>, %n: index, %i: index) {
   nv_tileaa.mark_for_reuse %kept, %u : tile<1x1xi64>, !nv_tileaa.mem_token
   nv_tileaa.return
 }
+
+// What each iteration hands on as it got it is there before the loop, an inner one's too, and the result is that.
+// CHECK-LABEL: nv_tileaa.func @handed_on
+nv_tileaa.func @handed_on(%p: !nv_tileaa.ptr<f32, 1>, %q: !nv_tileaa.ptr<f32, 1>, %n: i32) {
+  // CHECK: %[[R:.*]] = scf.for {{.*}} iter_args(%[[S:.*]] = %{{.*}}) -> (i32)
+  // CHECK-NEXT: nv_tileaa.mark_for_reuse %arg0
+  // CHECK-NEXT: %[[I:.*]] = scf.for {{.*}} iter_args(%{{.*}} = %[[S]]) -> (i32)
+  // CHECK: scf.yield %[[I]] : i32
+  // CHECK: nv_tileaa.mark_for_reuse %[[R]], %arg0, %arg1
+  %zero = arith.constant 0 : i32
+  %one = arith.constant 1 : i32
+  %r:3 = scf.for %i = %zero to %n step %one iter_args(%s = %zero, %a = %p, %b = %q) -> (i32, !nv_tileaa.ptr<f32, 1>, !nv_tileaa.ptr<f32, 1>) : i32 {
+    nv_tileaa.mark_for_reuse %a : !nv_tileaa.ptr<f32, 1>
+    %o:2 = scf.for %j = %zero to %n step %one iter_args(%t = %s, %c = %b) -> (i32, !nv_tileaa.ptr<f32, 1>) : i32 {
+      %u = arith.addi %t, %j : i32
+      scf.yield %u, %c : i32, !nv_tileaa.ptr<f32, 1>
+    }
+    scf.yield %o#0, %a, %o#1 : i32, !nv_tileaa.ptr<f32, 1>, !nv_tileaa.ptr<f32, 1>
+  }
+  nv_tileaa.mark_for_reuse %r#0, %r#1, %r#2 : i32, !nv_tileaa.ptr<f32, 1>, !nv_tileaa.ptr<f32, 1>
+  nv_tileaa.return
+}

@@ -180,9 +180,10 @@ class FedSteps:
         of the loads are all that it carries."""
         last = self.body.last_op
         assert last is not None
+        known = {*self.ahead.carried, *self.given_ahead.carried}
         for number, result in enumerate(self.loop.results):
             is_token = isinstance(result.type, MemTokenType)
-            if number not in sums and not is_token and (number not in self.ahead.carried or result.first_use):
+            if number not in sums and not is_token and (number not in known or result.first_use):
                 raise Unfit("the loop computes more than the product")
         loads = (o.load for o in self.operands)
         given = (*self.given_ahead.ops, *self.given_ahead.updates)

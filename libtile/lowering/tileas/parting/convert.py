@@ -37,6 +37,7 @@ from libtile.lowering.tileas.products.product_forms import (
 )
 from libtile.lowering.tileas.products.read_to_registers import read_to_registers
 from libtile.lowering.tileas.products.result_parts import cut_result, result_part_shape
+from libtile.lowering.tileas.products.scalar_steps import with_scalar_steps
 from libtile.lowering.tileas.products.single_batches import in_single_batches
 from libtile.lowering.tileas.products.turned_bytes import turn_products_of_bytes
 from libtile.lowering.tileas.tensor_memory.stage_results import StageResult, columns_of, products_in_tensor_memory
@@ -193,7 +194,7 @@ def _by_two_groups(function: FuncOp) -> FuncOp:
 
 def _converted_whole(function: FuncOp, gpu: Target) -> FuncOp | None:
     """As `_converted`, with tiles as they are."""
-    function = _of_matrices(function, gpu)
+    function = _of_matrices(with_scalar_steps(function), gpu)
     function = with_few_columns(function, tcgen05.HALF_LANES if gpu.has("tcgen05") else wgmma.ROWS) or function
     if gpu.has("wgmma"):
         function = _with_rows(function, gpu)
