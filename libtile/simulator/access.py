@@ -32,6 +32,7 @@ from .memory import (
 )
 from .proxy import GlobalProxyTracker, ProxyTracker
 from .races import RaceDetector
+from .read_only import ReadOnlyTracker
 from .state import MachineState
 from .tensor_order import CLOCKS
 from .types import DTYPES
@@ -86,6 +87,8 @@ class Access(MachineState):
         self.proxy = ProxyTracker(self.shared_arena.size) if tracked else None
         tracked = tracked and self.races is not None and self.launch.loads_by_copies
         self.global_proxy = GlobalProxyTracker(self.global_arena.size) if tracked else None
+        tracked = self.races is not None and self.launch.program.uses("ld", "nc")
+        self.read_only = ReadOnlyTracker(self.global_arena.size) if tracked else None
         self.initialised = "uninitialized" in self.checks
         self.counting = "counters" in self.checks
         # What holds bytes that are IN_USE, for messages.
@@ -272,6 +275,11 @@ class Access(MachineState):
             self._diagnose(info, arena, off, threads, writing=False)
         if self.races is not None and space == "shared":
             self.races.read(info, off, info.size, threads)
+        elif self.read_only is not None and space == "global" and "nc" in info.instruction.modifiers:
+            written = self.read_only.read(off, info.size)
+            if written.any():
+                text = "ld.global.nc reads bytes that this launch has written: it takes them for never written"
+                self.fault("race", text, info.instruction, threads[written])
         self._count(info, space, off, threads, reading=True)
 
     def _check_local(
@@ -379,6 +387,11 @@ class Access(MachineState):
             view[index] = flags | expect
         if self.races is not None and space == "shared":
             self.races.write(info, off, info.size, threads, values)
+        elif self.read_only is not None and space == "global":
+            read = self.read_only.wrote(off, info.size)
+            if read.any():
+                text = "bytes are written that an ld.global.nc of this launch has read: it takes them for never written"
+                self.fault("race", text, info.instruction, threads[read])
         self._count(info, space, off, threads, writing=True)
 
     # -- what is wrong

@@ -33,6 +33,21 @@ _LATEST, _LATEST_WHEN_WAITED_FOR = 1 << 15, 1 << 11
 """Warp instructions after which a copy completes though threads can go on; fewer when one waits for an mbarrier."""
 
 
+class LateRead:
+    """What a copy reads, as late as it may, so that reusing its source early shows: when it writes, or at `capture`."""
+
+    def __init__(self, read: Callable[[], np.ndarray]) -> None:
+        self.read = read
+        self.value: np.ndarray | None = None
+
+    def capture(self) -> None:
+        """A cp.async.bulk.wait_group.read: the source may be written again."""
+        self.value = self()
+
+    def __call__(self) -> np.ndarray:
+        return self.read() if self.value is None else self.value
+
+
 @dataclass
 class Job:
     """Something under way. `finish()` makes its effects visible and signals who waits for it."""
@@ -48,6 +63,8 @@ class Job:
     reads: np.ndarray | None = None
     # The thread whose work ends at an mbarrier, and writes or signals shared memory.
     signals: int | None = None
+    # Of a copy from shared to global memory: what it copies.
+    late: LateRead | None = None
 
 
 @dataclass
@@ -284,12 +301,11 @@ class AsyncEngine(MBarriers):
             off = self.locate(origin, "shared", source, run, origin.size)[1]
             self._check_proxy(off, ins, thread)
             given = self.load_at(origin, source, run)
-            # As late as it may be: reusing the source early shows.
-            values = partial(self.load_at, origin, source, run)
+            values = LateRead(partial(self.load_at, origin, source, run))
             reads = (off[:, None] + np.arange(into.size)).reshape(-1) if self.races is not None else None
             if barrier is None:
                 job = Job(name, ins, partial(self._reduce_at, into, target, run, values, combine), reads=reads)
-                job.owner = (int(thread[0]), int(self.bulk_group[thread[0]]))
+                job.owner, job.late = (int(thread[0]), int(self.bulk_group[thread[0]])), values
             else:
                 there = self._reduced(into, target, run, given)
                 place = self._signalled(ins, barrier[k : k + 1], thread)
@@ -384,9 +400,10 @@ class AsyncEngine(MBarriers):
         races = self.races
         clock = races.snapshot(int(thread[0]) >> 5) if races is not None else None
 
+        late = LateRead((lambda: data) if held is None else partial(self.load_at, origin, source, run))
+
         def finish() -> None:
-            # Shared memory is read as late as the copy may read it: reusing it early shows.
-            now = data if held is None else self.load_at(origin, source, run)
+            now = late()
             for off in filled:
                 arena.data[off] = now
                 arena.flags[off] = READY
@@ -397,7 +414,7 @@ class AsyncEngine(MBarriers):
 
         job = Job("cp.async.bulk", ins, finish, reads=held if self.races is not None else None)
         if not places:
-            job.owner = (int(thread[0]), number)
+            job.owner, job.late = (int(thread[0]), number), late
         else:
             job.signals = int(thread[0])
         self.submit(job)
@@ -445,7 +462,13 @@ class AsyncEngine(MBarriers):
         done = [job for job in self.jobs if is_waited_for(job)]
         self.jobs = deque(job for job in self.jobs if not is_waited_for(job))
         for job in done:
-            job.finish()
+            if not read or job.late is None:
+                job.finish()
+            else:
+                job.late.capture()
+        if read:
+            # Their sources are free, and what they write is still under way.
+            self.jobs.extendleft(reversed([job for job in done if job.late is not None]))
         for job in self.unwaited:
             if job.reads is not None and is_waited_for(job):
                 self.let_go_shared(job.reads)
@@ -485,7 +508,7 @@ class AsyncEngine(MBarriers):
         """All threads have exited: what is under way still completes, unless it uses shared memory that is gone."""
         for job in self.jobs if "memory" in self.checks else ():
             does = f"all threads have exited, and the {job.name} may still"
-            if job.owner is not None:
+            if job.owner is not None and (job.late is None or job.late.value is None):
                 text = f"{does} read shared memory: no cp.async.bulk.wait_group covers it"
                 self.fault("async", text, job.instruction, np.array([job.owner[0]]))
             if job.signals is not None:

@@ -53,7 +53,9 @@ class Barriers:
         self.pending: dict[tuple[int, int], _Pending] = {}
         self.cluster_arrived: dict[int, list[np.ndarray]] = {}
         self.cluster_waiting: dict[int, list[tuple[np.ndarray, int]]] = {}
+        # How often each thread has arrived at, and waited for, the cluster's barrier.
         self.cluster_phase = np.zeros(machine.thread_count, dtype=np.int64)
+        self.cluster_waits = np.zeros(machine.thread_count, dtype=np.int64)
         self.cluster_done: dict[int, int] = {}
         self.cluster_instruction: Instruction | None = None
 
@@ -187,6 +189,14 @@ class Barriers:
         M = self.M
         self.cluster_instruction = unit.terminator
         ids = M.cta_of[g.threads] // M.cluster_size
+        owed = self.cluster_phase[g.threads] - self.cluster_waits[g.threads]
+        wrong = owed != (0 if operation == "arrive" else 1)
+        if wrong.any() and "convergence" in M.checks:
+            text = (
+                "arrives again, with no barrier.cluster.wait since" if operation == "arrive" else "waits, and has not"
+            )
+            text = f"a thread {text} {'it arrived' if operation == 'arrive' else 'arrived since its last wait'}"
+            M.fault("illegal-instruction", f"barrier.cluster: {text}", unit.terminator, g.threads[wrong])
         if operation == "arrive":
             if unit.terminator is not None and "relaxed" in unit.terminator.modifiers:
                 M.relax_mbarrier_init(g.threads)
@@ -196,6 +206,7 @@ class Barriers:
                 self._complete_cluster(cluster)
             return True
         M.key[g.threads] = FAR
+        self.cluster_waits[g.threads] += 1
         for cluster in np.unique(ids).tolist():
             threads = g.threads[ids == cluster]
             phase = int(self.cluster_phase[threads[0]])

@@ -22,6 +22,13 @@ from .ir import Instruction
 from .memory import FAR, OBJECT, READY
 
 MAX_COUNT = (1 << 20) - 1
+_TIMES_OUT = 0.25
+"""How many of the mbarrier.try_wait that would wait return at once, in a random schedule."""
+
+
+def _orders(ins: Instruction) -> bool:
+    """Whether an arrival tells others, or a wait learns, what was done before: `.relaxed` ones do not."""
+    return "relaxed" not in ins.modifiers
 
 
 @dataclass
@@ -71,6 +78,9 @@ class MBarriers(Atomics):
 
     def init_mbarriers(self) -> None:
         self.mbarriers: dict[int, MBarrier] = {}
+        # With a random schedule a mbarrier.try_wait also returns before the phase is over, as its time may be up.
+        order = self.launch.order
+        self.timeouts = None if order is None else np.random.default_rng([order, len(self.ctas)])
 
     def _places(self, info: AccessInfo, addr: np.ndarray, threads: np.ndarray) -> np.ndarray:
         if addr.dtype != np.uint64:
@@ -186,23 +196,29 @@ class MBarriers(Atomics):
             barrier.remote[warp] = int(races.clock[warp, races.own[warp]]), info.instruction, thread
 
     def check_remote_uses(self, threads: np.ndarray) -> None:
-        """A CTA does not end while a thread of another one of the cluster may still use its mbarriers."""
+        """A CTA does not end while a thread of another one of the cluster may still use its shared memory."""
         if self.races is None or self.cluster_size == 1:
             return
         for slot in np.unique(self.cta_of[threads]).tolist():
             if self.alive.reshape(len(self.ctas), -1)[slot].any():
                 continue
             warps = np.unique(np.flatnonzero(self.cta_of == slot) >> 5)
+            uses = [("its shared memory", self.races.remote.get(slot, {}))]
             for barrier in self.mbarriers.values():
-                if barrier.place // self.shared_stride != slot:
-                    continue
-                for warp, (clock, ins, thread) in barrier.remote.items():
+                if barrier.place // self.shared_stride == slot:
+                    uses.append((f"the mbarrier at {barrier.name}", barrier.remote))
+            for what, remote in uses:
+                for warp, (clock, ins, thread) in remote.items():
                     if (self.races.clock[warps, self.races.own[warp]] < clock).all():
-                        text = f"CTA {self.ctas[slot]} ends, and nothing orders that behind the use of the mbarrier at "
-                        self.fault("race", f"{text}{barrier.name} by this thread (barrier.cluster)", ins, thread)
+                        text = f"CTA {self.ctas[slot]} ends, and nothing orders that behind the use of {what} by this "
+                        self.fault("race", f"{text}thread (barrier.cluster)", ins, thread)
 
     def mbarrier_invalidate(self, info: AccessInfo, g: ThreadGroup, addr: np.ndarray, mask: np.ndarray | None) -> None:
+        """mbarrier.inval. NVIDIA's tileiras also does it where there is no mbarrier: nothing, without the check."""
         chosen = np.arange(g.n) if mask is None else np.flatnonzero(mask)
+        if "mbarrier-init" not in self.checks and len(chosen):
+            there = np.isin(self._places(info, addr[chosen], g.threads[chosen]), list(self.mbarriers))
+            chosen = chosen[there]
         for place, _ in self._each(info, addr[chosen], g.threads[chosen]):
             self.mbarriers.pop(place.place, None)
             self.shared_arena.flags[place.place : place.place + 8] = 1
@@ -249,7 +265,7 @@ class MBarriers(Atomics):
         if len(chosen) == 0:
             return token
         threads = g.threads[chosen]
-        if self.races is not None:
+        if self.races is not None and _orders(info.instruction):
             places = self._places(info, addr[chosen], threads)
             self.races.release(places >> 2, threads)
         counts = np.broadcast_to(count, (g.n,))[chosen].tolist()
@@ -299,13 +315,13 @@ class MBarriers(Atomics):
     def _wake(self, barrier: MBarrier) -> None:
         still = []
         for entry in barrier.waiting:
-            threads, phase, _, key, frame, register = entry
+            threads, phase, ins, key, frame, register = entry
             if phase < barrier.phase:
                 threads = threads[self.alive[threads]]
                 if register >= 0:
                     frame.registers[register][threads] = True
                 self.key[threads] = key
-                if self.races is not None:
+                if self.races is not None and _orders(ins):
                     self.races.acquire(np.full(len(threads), barrier.place >> 2), threads)
             else:
                 still.append(entry)
@@ -320,7 +336,7 @@ class MBarriers(Atomics):
         for barrier, row in self._each(request.info, request.address[chosen], threads):
             done = self._over(barrier, values[row], request.parity)
             out[chosen[row]] = done
-            if done and self.races is not None:
+            if done and self.races is not None and _orders(request.info.instruction):
                 self.races.acquire(np.array([barrier.place >> 2]), threads[row : row + 1])
         if not out[chosen].all():
             # A polling loop must see progress at some point.
@@ -334,7 +350,8 @@ class MBarriers(Atomics):
         return barrier.phase > value
 
     def try_wait(self, g: ThreadGroup, unit: Unit, request: WaitRequest, key: int) -> None:
-        """mbarrier.try_wait waits until the phase is over; an end that never comes is a deadlock, not a time-out."""
+        """mbarrier.try_wait waits until the phase is over; an end that never comes is a deadlock, not a time-out. With
+        a random schedule, some return without, as hardware may: who does not ask again goes on too early."""
         threads = g.threads
         values = np.broadcast_to(request.value, (g.n,)).tolist()
         ready = np.zeros(g.n, dtype=bool)
@@ -349,11 +366,15 @@ class MBarriers(Atomics):
             self.key[go] = key
             if request.result >= 0:
                 g.frame.registers[request.result][go] = True
-            if self.races is not None:
+            if self.races is not None and _orders(request.info.instruction):
                 places = self._places(request.info, request.address[ready], go)
                 self.races.acquire(places >> 2, go)
         for place, rows in groups.items():
             waiting = threads[rows]
+            if self.timeouts is not None and request.result >= 0 and self.timeouts.random() < _TIMES_OUT:
+                self.key[waiting] = key
+                g.frame.registers[request.result][waiting] = False
+                continue
             self.key[waiting] = FAR
             barrier = self.mbarriers[place]
             assert unit.terminator is not None

@@ -44,8 +44,27 @@ class RaceDetector:
         self.read_sync = np.zeros(words, dtype=np.int32)
         self.read_line = np.zeros(words, dtype=np.int32)
         self.sync_clock: dict[int, np.ndarray] = {}
+        # Uses of a CTA's memory by threads of others, by its slot: the last one by warp, as its clock, instruction and
+        # thread.
+        self.remote: dict[int, dict[int, tuple[int, Any, np.ndarray]]] = {}
 
     # -- accesses
+
+    def _across(self, info: Any, off: np.ndarray, threads: np.ndarray) -> None:
+        """Who uses another CTA's memory knows that it has started, and that CTA's end has to be behind the use."""
+        M = self.M
+        if M.cluster_size == 1:
+            return
+        slots = off // M.shared_stride
+        away = np.flatnonzero(slots != M.cta_of[threads])
+        for slot, warp in {(int(slots[k]), int(threads[k]) >> 5) for k in away.tolist()}:
+            first = slot * self.cta_warps
+            thread = threads[away][(slots[away] == slot) & (threads[away] >> 5 == warp)]
+            if not self.clock[warp, self.own[first : first + self.cta_warps]].any():
+                text = f"shared memory of CTA {M.ctas[slot]} is used, and nothing says that it has started"
+                M.fault("race", f"{text} (barrier.cluster)", info.instruction, thread)
+            uses = self.remote.setdefault(slot, {})
+            uses[warp] = int(self.clock[warp, self.own[warp]]), info.instruction, thread
 
     def _expand(self, off: np.ndarray, size: int, threads: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """(word, byte mask, thread) of every word that an access touches."""
@@ -59,6 +78,7 @@ class RaceDetector:
 
     def read(self, info: Any, off: np.ndarray, size: int, threads: np.ndarray) -> None:
         """A read by each thread; faults when an unordered write by another thread is recorded."""
+        self._across(info, off, threads)
         word, mask, thread = self._expand(off, size, threads)
         if info.strong:
             self.acquire(word, thread)
@@ -74,6 +94,7 @@ class RaceDetector:
 
     def write(self, info: Any, off: np.ndarray, size: int, threads: np.ndarray, values: np.ndarray) -> None:
         """A write by each thread; faults on an unordered read or write by another thread."""
+        self._across(info, off, threads)
         word, mask, thread = self._expand(off, size, threads)
         if info.strong:
             self.release(word, thread)

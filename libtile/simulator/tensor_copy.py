@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from functools import partial
 from typing import NoReturn
 
 import numpy as np
@@ -16,7 +17,7 @@ from libtile.targets.tensor_map import PACKED_ROW
 
 from . import fp
 from .access import AccessInfo
-from .async_engine import Job
+from .async_engine import Job, LateRead
 from .atomics import Combine
 from .group import ThreadGroup
 from .ir import Instruction
@@ -196,6 +197,7 @@ class TensorCopies(MapEdits):
         places = tensor.sources(start, inside).view(np.uint64)
         run, target = np.repeat(thread, len(places)), address[inside]
         writers = np.repeat(thread, len(target))
+        late = LateRead(partial(self.load_at, origin, places, run))
         held = None
         if len(places):
             off = self.locate(origin, "shared", places, run, size)[1]
@@ -203,19 +205,26 @@ class TensorCopies(MapEdits):
             self.load_at(origin, places, run)
             if self.races is not None:
                 held = (off[:, None] + np.arange(size)).reshape(-1)
+        under_way = None
+        if len(places) and combine is None and self.check:
+            arena, at = self.locate(into, "global", target, writers, size)
+            under_way = arena.flag_views[size], at // size
+            under_way[0][under_way[1]] |= PENDING * _ones(size)
 
         def finish() -> None:
-            # The source is read as late as the copy may read it: reusing it early shows.
-            if len(places):
-                values = self.load_at(origin, places, run)
-                if tensor.padded:
-                    values = _packed(values)
-                if combine is not None:
-                    values = combine(self.load_at(into, target, writers), values, None)
-                self.store_at(into, target, values, writers)
+            if not len(places):
+                return
+            values = late()
+            if under_way is not None:
+                under_way[0][under_way[1]] &= ~under_way[0].dtype.type(PENDING * _ones(size))
+            if tensor.padded:
+                values = _packed(values)
+            if combine is not None:
+                values = combine(self.load_at(into, target, writers), values, None)
+            self.store_at(into, target, values, writers)
 
         job = Job("cp.async.bulk.tensor", ins, finish, reads=held)
-        job.owner = (int(thread[0]), int(self.bulk_group[thread[0]]))
+        job.owner, job.late = (int(thread[0]), int(self.bulk_group[thread[0]])), late if len(places) else None
         self.submit(job)
 
 

@@ -304,6 +304,9 @@ class TensorMemory(Products):
         """tcgen05.st: the registers go to tensor memory when the warp waits for it."""
         ins = move.instruction
         cells = self._move_cells(move, g, address)
+        if not self.check_loaded:
+            # Who uses registers of a load has waited for it.
+            self.tensor_wait(g, False)
         self._check_idle(ins, g.threads, cells, "writes", reading=True)
         self._check_order(ins, g, cells, STORE)
         words = np.stack([np.broadcast_to(r, (g.n,)).view(np.uint32) for r in registers], axis=1)

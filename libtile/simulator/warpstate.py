@@ -14,8 +14,11 @@ from .memory import CLUSTER_BIT, CLUSTER_RANK, CLUSTER_SHIFT, SHARED_WINDOW
 class WarpState(Calls):
     """Answers to single instructions."""
 
-    def check_member(self, g: ThreadGroup, mask: np.ndarray, ins: Instruction) -> None:
-        """A thread must be named in the member mask of the .sync instruction that it executes."""
+    def check_member(
+        self, g: ThreadGroup, mask: np.ndarray, ins: Instruction, source: np.ndarray | None = None
+    ) -> None:
+        """A thread must be named in the member mask of the .sync instruction that it executes, and so must be the lane
+        that it takes a value from."""
         if "convergence" not in self.checks:
             return
         lane = (g.threads & 31).astype(np.uint32)
@@ -23,6 +26,12 @@ class WarpState(Calls):
         if outside.any():
             value = int(np.broadcast_to(mask, (g.n,))[outside][0]) & 0xFFFFFFFF
             text = f"a lane that executes the instruction is not in its member mask 0x{value:x}"
+            self.fault("membermask", text, ins, g.threads[outside])
+        if source is None:
+            return
+        outside = (mask.view(np.uint32) >> source.astype(np.uint32)) & np.uint32(1) == 0
+        if outside.any():
+            text = f"a value is taken from lane {int(source[outside][0])}, which is not in the member mask"
             self.fault("membermask", text, ins, g.threads[outside])
 
     def stack_allocate(self, g: ThreadGroup, size: np.ndarray, align: int, ins: Instruction) -> np.ndarray:

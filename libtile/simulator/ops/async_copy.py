@@ -6,10 +6,14 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from libtile.targets.tensor_map import MAX_RANK
+
 from ..access import AccessInfo
 from ..codegen import Emitter, op
 from ..ir import Addr, Instruction, Reg, Vec
+from ..map_edits import CONSTANT_FIELDS, FIELDS_BY_DIMENSION, REPLACED
 from ..tensor_copy import PIXELS, ROWS, TILES, TensorCopy
+from ..tensor_map import SIZE
 from ..types import TYPES
 from .atomic import PLAIN_REDUCTIONS, REDUCTIONS, reduction_for
 from .memory import SPACES, address, groups_pending
@@ -209,22 +213,32 @@ def _tensor(cg: Emitter, ins: Instruction) -> None:
         cg.emit(f"M.tensor_copy({copy}, g, {load}, {cg.mask()})")
 
 
-_REPLACED = ("global_address", "global_dim", "global_stride")
-
-
 @op("tensormap")
 def _tensormap(cg: Emitter, ins: Instruction) -> None:
-    """tensormap.replace.tile.field{.ss}.b1024.type [addr], {ord,} value."""
-    name = next((m for m in ins.modifiers if m in _REPLACED), None)
-    if name is None:
-        cg.fail("this field of a tensor map is not replaced here")
+    """tensormap.replace.tile.field{.ss}.b1024.type [addr], {ord,} value, and
+    tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.scope.sync.aligned [dst], [src], 128."""
+    if "cp_fenceproxy" in ins.modifiers:
+        into, source, size = ins.operands
+        if getattr(size, "value", None) != SIZE:
+            cg.fail(f"tensormap.cp_fenceproxy copies {SIZE} bytes")
+        cg.uniform = True
+        addresses = f"{address(cg, into)}, {address(cg, source)}"
+        cg.uniform = False
+        cg.emit(f"M.copy_map({cg.use(ins, f'i{id(ins)}')}, {addresses}, g)")
+        return
+    name = next((m for m in ins.modifiers if m in REPLACED), None)
+    if name is None or "replace" not in ins.modifiers or "tile" not in ins.modifiers:
+        cg.fail(f"there is no {ins.name}")
     space = next((SPACES[m] for m in ins.modifiers if m in SPACES), "generic")
     where, *ordinal, value = ins.operands
+    constant = getattr(value, "value", None)
+    if name in CONSTANT_FIELDS and (not isinstance(constant, int) or not 0 <= constant < CONSTANT_FIELDS[name]):
+        cg.fail(f"the new value of .{name} is a constant from 0 to {CONSTANT_FIELDS[name] - 1}")
+    number = getattr(ordinal[0], "value", None) if ordinal else 0
+    if bool(ordinal) != (name in FIELDS_BY_DIMENSION) or not isinstance(number, int) or not 0 <= number < MAX_RANK:
+        cg.fail(f"the dimension of .{name} is a constant from 0 to {MAX_RANK - 1}, where the field has dimensions")
     cg.uniform = True
     at, given = address(cg, where), cg.src(value, TYPES[ins.modifiers[-1].replace("b", "u")])
-    number = getattr(ordinal[0], "value", None) if ordinal else 0
-    if not isinstance(number, int):
-        cg.fail("the number of a tensor map's dimension has to be constant")
     cg.uniform = False
     cg.emit(
         f"M.replace_field({cg.use(ins, f'i{id(ins)}')}, {space!r}, {name!r}, {number}, {at}, {given}, g, {cg.mask()})"

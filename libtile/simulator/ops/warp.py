@@ -26,8 +26,10 @@ def lane_bits(flags: np.ndarray) -> np.ndarray:
     return np.packbits(flags, axis=1, bitorder="little").view(np.uint32)[:, 0]
 
 
-def shuffle(g: ThreadGroup, mode: str, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """shfl: (values, whether the source lane was in range)."""
+def shuffle(
+    g: ThreadGroup, mode: str, a: np.ndarray, b: np.ndarray, c: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """shfl: (values, whether the source lane was in range, the source lane)."""
     values = g.to_warps(np.broadcast_to(a, (g.n,)))
     amount = g.to_warps(np.broadcast_to(b, (g.n,))).astype(np.int64) & 31
     control = g.to_warps(np.broadcast_to(c, (g.n,))).astype(np.int64)
@@ -49,7 +51,7 @@ def shuffle(g: ThreadGroup, mode: str, a: np.ndarray, b: np.ndarray, c: np.ndarr
         valid = source <= high
     source = np.where(valid, source, _LANES)
     out = np.take_along_axis(values, source, axis=1)
-    return g.from_warps(out), g.from_warps(np.broadcast_to(valid, out.shape))
+    return g.from_warps(out), g.from_warps(np.broadcast_to(valid, out.shape)), g.from_warps(source)
 
 
 @op("shfl")
@@ -58,9 +60,10 @@ def _shfl(cg: Emitter, ins: Instruction) -> None:
     mode = next(m for m in ins.modifiers if m in ("up", "down", "bfly", "idx"))
     target = ins.operands[0]
     a, b, c = (cg.src(x, kind) for x in ins.operands[1:4])
-    if "sync" in ins.modifiers:
-        cg.emit(f"M.check_member(g, {cg.src(ins.operands[4], kind)}, {cg.use(ins, f'i{id(ins)}')})")
     pair = cg.let(f"{cg.use(shuffle)}(g, {mode!r}, {a}, {b}, {c})")
+    if "sync" in ins.modifiers:
+        mask, instruction = cg.src(ins.operands[4], kind), cg.use(ins, f"i{id(ins)}")
+        cg.emit(f"M.check_member(g, {mask}, {instruction}, {pair}[2])")
     if isinstance(target, Pair):
         cg.dst(target.first, kind, f"{pair}[0]")
         cg.dst(target.second, TYPES["pred"], f"{pair}[1]")
