@@ -18,12 +18,10 @@ class ReadOnlyTracker:
         """Loads of `size` bytes at each offset; which of them read what was written."""
         at = offsets[:, None] + np.arange(size)
         self.taken[at] = True
-        found: np.ndarray = self.written[at].any(axis=1)
-        return found
+        return np.asarray(self.written[at].any(axis=1))
 
     def wrote(self, offsets: np.ndarray, size: int) -> np.ndarray:
         """Stores of `size` bytes at each offset; which of them write what was read."""
         at = offsets[:, None] + np.arange(size)
         self.written[at] = True
-        found: np.ndarray = self.taken[at].any(axis=1)
-        return found
+        return np.asarray(self.taken[at].any(axis=1))
