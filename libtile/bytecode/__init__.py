@@ -15,13 +15,14 @@ from libtile.bytecode.errors import (
     UnsupportedVersionError,
 )
 from libtile.bytecode.model import Module
-from libtile.bytecode.reader import is_bytecode, read, validate
+from libtile.bytecode.reader import IS_TEXT, is_bytecode, is_text, read, validate
 
 TYPE_CHECKING = False  # as that of `typing`, which takes a while to import
 if TYPE_CHECKING:
     from libtile.bytecode.writer import migrate, write
 
 __all__ = [
+    "IS_TEXT",
     "BytecodeError",
     "InvalidError",
     "MalformedError",
@@ -29,6 +30,7 @@ __all__ = [
     "Module",
     "UnsupportedVersionError",
     "is_bytecode",
+    "is_text",
     "migrate",
     "read",
     "validate",

@@ -52,9 +52,18 @@ class _Section(NamedTuple):
     data: bytes
 
 
+IS_TEXT = "note: it is Tile IR as text, of which 'cuda-tile-translate -mlir-to-cudatilebc' makes bytecode"
+"""What the tools that read bytecode alone say when they are given a text."""
+
+
 def is_bytecode(data: bytes) -> bool:
     """Whether `data` starts as a bytecode file does."""
     return data[: len(N.MAGIC)] == N.MAGIC
+
+
+def is_text(data: bytes) -> bool:
+    """Whether `data`, which is no bytecode, looks like a module of Tile IR as text."""
+    return b"cuda_tile.module" in data and b"\0" not in data
 
 
 @collector_paused()
@@ -125,8 +134,9 @@ def _header(data: bytes, spec: Spec, allow_testing: bool, previews: Collection[s
     for position, expected in enumerate(N.MAGIC):
         got = data[position] if position < len(data) else 0
         if got != expected:
+            hint = "; it is Tile IR as text, which libtile.parse reads" if is_text(data) else ""
             raise MalformedError(
-                f"invalid magic number at position {position}, got {got} expected {expected}",
+                f"invalid magic number at position {position}, got {got} expected {expected}{hint}",
                 offset=position,
                 section="header",
             )

@@ -78,7 +78,7 @@ def compile_bytecode(
     CompilationError.
     """
     if not is_input(data):
-        raise InputError(NOT_BYTECODE)
+        raise InputError(not_input(data))
     try:
         options.check()
         environment.settings()
@@ -107,6 +107,13 @@ def is_input(data: bytes) -> bool:
     from libtile import bytecode
 
     return bytecode.is_bytecode(data) or _is_inner_text(data)
+
+
+def not_input(data: bytes) -> str:
+    """What is said of a file that may not be compiled."""
+    from libtile import bytecode
+
+    return _lines(NOT_BYTECODE, *([bytecode.IS_TEXT] if bytecode.is_text(data) else []))
 
 
 def _is_inner_text(data: bytes) -> bool:

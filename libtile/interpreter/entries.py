@@ -77,7 +77,12 @@ class Entry:
 
     def miscounted(self, given: int) -> ParametersError:
         """The error for another number of arguments than there are parameters."""
-        return ParametersError(f"{given} argument{'' if given == 1 else 's'} given; {self.describe()}")
+        from libtile.interpreter.roles import roles
+
+        derived = roles(self.op)
+        rest = [str(place) for place in range(len(self.parameters)) if place not in derived]
+        fewer = f"\n{', '.join(rest)} will do: sizes and strides are then the arrays' own" if derived else ""
+        return ParametersError(f"{given} argument{'' if given == 1 else 's'} given; {self.describe()}{fewer}")
 
 
 def entries(module: Operation) -> Iterator[Entry]:

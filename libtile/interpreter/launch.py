@@ -96,7 +96,9 @@ def _memory_of(entry: Entry, position: int, arg: Any) -> np.ndarray:
             f"parameter {position} is a pointer and takes a numpy array, not {type(arg).__name__}; {entry.describe()}"
         )
     if arg.dtype.hasobject or arg.dtype.byteorder == ">" or arg.dtype.kind in _NO_MEMORY:
-        raise LaunchError(f"the array for parameter {position} has elements of {arg.dtype}, which are no device memory")
+        what = f"the array for parameter {position} has elements of {arg.dtype}, which are no device memory"
+        turned = arg.dtype.byteorder == ">" and not arg.dtype.hasobject
+        raise LaunchError(what + (": convert it to the machine's order of bytes" if turned else ""))
     if isinstance(arg, np.ma.MaskedArray):
         raise LaunchError(f"the array for parameter {position} is masked, which no kernel sees: give its data")
     if not arg.flags.c_contiguous:

@@ -152,7 +152,10 @@ def _value(by_position: Mapping[int, Any], role: Role) -> int:
     arg = by_position[role.array]
     array = _array(arg)
     if array is None:
-        raise LaunchError(f"parameter {role.array} is an address, and its sizes cannot be derived: give all parameters")
+        raise LaunchError(
+            f"parameter {role.array} is given as {type(arg).__name__}, which says no sizes: give an array, or all "
+            "parameters"
+        )
     numbers = _numbers(arg, array, role.kind)
     if role.dim >= len(numbers):
         raise LaunchError(

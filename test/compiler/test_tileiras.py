@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 import libtile
+from libtile import bytecode
 from libtile.backend.tools import find_tool, program_name
 from libtile.compiler import driver
 from libtile.compiler.options import Options
@@ -74,7 +75,8 @@ WRONG = [
     (["a.bc", "b.bc"], 1, "tileiras: Too many positional arguments specified!"),
     (["nosuch.bc", "--gpu-name=sm_90"], 1, "error: unable to read input file 'nosuch.bc': No such file or directory"),
     ([".", "--gpu-name=sm_90"], 1, "error: unable to read input file '.': Is a directory"),
-    ([VECTOR_ADD, "--gpu-name=sm_91"], 1, "tileiras: for the --gpu-name option: Cannot find option named 'sm_91'!"),
+    ([VECTOR_ADD, "--gpu-name=sm_91"], 1, "tileiras: for the --gpu-name option: Cannot find option named 'sm_91'! "
+     "It is one of sm_80, sm_86, "),
     ([VECTOR_ADD, "--sanitize=foo"], 1, "tileiras: for the --sanitize option: Cannot find option named 'foo'!"),
     ([VECTOR_ADD, "--remarks=foo"], 1, "tileiras: for the --remarks option: Cannot find option named 'foo'!"),
     ([VECTOR_ADD, "--host-os=mac"], 1, "tileiras: for the --host-os option: Cannot find option named 'mac'!"),
@@ -132,6 +134,14 @@ def test_input_that_is_no_bytecode_is_refused_with_status_3(tmp_path, data):
     assert all(line.startswith("error: ") for line in done.err.splitlines())
     assert done.err.splitlines()[-1] == "error: input does not correspond to Tile IR bytecode"
     assert [p.name for p in tmp_path.iterdir()] == ["k.bc"]
+
+
+def test_a_text_of_tile_ir_is_called_so(tmp_path):
+    (tmp_path / "k.mlir").write_text("cuda_tile.module @m { entry @k() { return } }")
+    done = tileiras("--gpu-name=sm_90", "k.mlir", "-o", "k", cwd=tmp_path)
+    assert done.status == 3
+    assert done.err.splitlines() == ["error: input does not correspond to Tile IR bytecode", bytecode.IS_TEXT]
+    assert "cuda-tile-translate -mlir-to-cudatilebc" in bytecode.IS_TEXT
 
 
 def test_a_dash_is_standard_input(tmp_path):

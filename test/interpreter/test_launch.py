@@ -35,7 +35,8 @@ def test_numbers_are_converted_to_the_parameter_s_type(elem, value, stored):
     ([np.zeros(1, np.int32), np.zeros(3)], "takes a number"),
     (["x", 1], "parameter 0 is a pointer and takes a numpy array, not str"),
     ([np.zeros((4, 4), np.int32).T, 1], "not C-contiguous"),
-    ([np.zeros(4, ">i4"), 1], "elements of >i4, which are no device memory"),
+    ([np.zeros(4, ">i4"), 1],
+     "elements of >i4, which are no device memory: convert it to the machine's order of bytes"),
     ([np.array([None]), 1], "elements of object, which are no device memory"),
 ])  # fmt: skip
 def test_arguments_that_do_not_fit_are_refused_with_what_is_expected(args, message):

@@ -122,6 +122,15 @@ def test_a_convolution_is_what_its_definition_says() -> None:
     np.testing.assert_array_equal(out, expected)
 
 
+def test_a_place_that_the_filter_has_not_is_a_fault() -> None:
+    program = PROGRAMS["a convolution"]
+    text = program.text()
+    wrong = text.replace("arith.constant 6 : index", "arith.constant 7 : index")
+    assert wrong != text
+    with pytest.raises(libtile.LibtileError, match="index out of range: place 6 of the filter is none of its 6"):
+        libtile.run(libtile.parse(wrong), args=program.arguments(), grid=program.grid)
+
+
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_program_writes_something(name: str) -> None:
     """What is compared is not what was there before."""

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -43,8 +44,9 @@ def test_sizes_and_strides_are_those_of_the_arrays():
     assert (y[:2] == 3 * x[:2]).all() and (y[2] == 2 * x[2]).all()
     with pytest.raises(LaunchError, match=r"the arrays disagree: 3 \(size 0 of parameter 0\) and 2 \(size 0"):
         libtile.run(module, args=[x, y[:2], 2.0])
-    with pytest.raises(LaunchError, match="2 arguments given; @rows takes 6 parameters"):
+    with pytest.raises(LaunchError, match="2 arguments given; @rows takes 6 parameters") as caught:
         libtile.run(module, args=[x, y])
+    assert re.search(r"\n[0-9], [0-9], [0-9] will do: sizes and strides are then the arrays' own$", str(caught.value))
     with pytest.raises(LaunchError, match="parameter 0 has 0 dimensions, and the kernel asks for size 0"):
         libtile.run(module, args=[libtile.ArrayArgument(x, shape=()), y, 2.0])
 

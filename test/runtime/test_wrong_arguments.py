@@ -135,6 +135,7 @@ ONES = np.ones(64, np.float32)
         (np.array(["a"] * 64), "elements of <U1, which are no device memory"),
         (np.ones(64, ">f4"), "elements of >f4, which are no device memory"),
         (np.ma.array(ONES, mask=ONES > 0), "is masked"),
+        ([1.0, 2.0], "parameter 0 is given as list, which says no sizes: give an array, or all parameters"),
     ],
 )  # fmt: skip
 def test_an_array_that_the_kernel_would_take_for_another_is_refused(array: Any, message: str) -> None:
@@ -162,3 +163,8 @@ def test_memory_that_may_not_be_written_is_read_and_no_more(backend: str) -> Non
     with pytest.raises(libtile.LibtileError, match=r"constant memory|read-only"):
         libtile.run(KERNEL, args=[ONES.copy(), ONES.copy(), fixed], backend=backend)
     assert (fixed == 1).all()
+
+
+def test_a_text_in_place_of_bytecode_is_called_so() -> None:
+    with pytest.raises(libtile.LibtileError, match=r"expected 127; it is Tile IR as text, which libtile\.parse reads"):
+        libtile.read(b"cuda_tile.module @m {}")

@@ -114,7 +114,7 @@ def test_a_name_of_any_characters_stays_on_its_line_of_the_list(tmp_path):
     (["--arg", "i32:20", "--arg", "1", "--gpu-name", "sm_1"], "unknown GPU name 'sm_1'"),
     (["--arg", "i32:20", "--arg", "1", "--backend", "gpu"], "error: no CUDA driver: no/libcuda.so: "),
     (["--arg", "i32:20", "--arg", "1", "--grid", "a,b"], "'a,b' is not a grid"),
-    (["--arg", "zeros:f99:3"], "give zeros:TYPE:SHAPE"),
+    (["--arg", "zeros:f99:3"], "there is no element type 'f99'; give zeros:TYPE:SHAPE"),
 ])  # fmt: skip
 def test_a_wrong_command_line_is_one_message_and_no_output_file(kernel, more, message, monkeypatch):
     monkeypatch.setenv("LIBTILE_CUDA_DRIVER", "no/libcuda.so")  # whatever this machine has

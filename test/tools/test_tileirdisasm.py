@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from libtile import bytecode
 from tools.process import ROOT, run
 
 TOOL = "tileirdisasm"
@@ -74,6 +75,13 @@ def test_other_file_is_no_bytecode(data: bytes, tmp_path: Path) -> None:
     path.write_bytes(data)
     done = run(TOOL, path)
     assert (done.status, done.out, done.err) == (3, b"", "error: input does not correspond to Tile IR bytecode\n")
+
+
+def test_a_text_of_tile_ir_is_called_so(tmp_path: Path) -> None:
+    path = tmp_path / "x.mlir"
+    path.write_text("cuda_tile.module @m {}")
+    done = run(TOOL, path)
+    assert (done.status, done.err.splitlines()[1:]) == (3, [bytecode.IS_TEXT])
 
 
 def test_bad_bytecode_prints_nothing_but_errors(tmp_path: Path) -> None:

@@ -60,7 +60,8 @@ class Tools(click.Group):
 
             near = get_close_matches(args[0], TOOLS, 1)
             raise click.UsageError(
-                f"there is no command '{args[0]}'" + (f"; did you mean '{near[0]}'?" if near else "")
+                f"there is no command '{args[0]}'"
+                + (f"; did you mean '{near[0]}'?" if near else "; 'libtile --help' lists those that there are")
             )
         return super().resolve_command(ctx, args)
 

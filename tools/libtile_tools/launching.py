@@ -46,7 +46,8 @@ def parse_argument(text: str) -> Any:
     if head == "zeros":
         type_, _, shape = tail.partition(":")
         if type_ not in ELEMENTS or not all(map(is_count, shape.split("x"))):
-            raise cli.ToolError(f"error: '{text}': give zeros:TYPE:SHAPE, such as zeros:f32:64x128")
+            unknown = "" if type_ in ELEMENTS or not type_ else f"there is no element type '{type_}'; "
+            raise cli.ToolError(f"error: '{text}': {unknown}give zeros:TYPE:SHAPE, such as zeros:f32:64x128")
         elem = ELEMENTS[type_]
         try:
             array = np.zeros([int(n) for n in shape.split("x")], elem.unsigned_dtype)

@@ -36,11 +36,13 @@ _REMARK_VALUES = ("none", "all", "memory", "tensorcore")
 
 
 def _one_of(name: str, values: tuple[str, ...] | Callable[[], tuple[str, ...]]) -> Callable[..., str | None]:
-    """Checks an option's value against a list, in LLVM's words."""
+    """Checks an option's value against a list, in LLVM's words, behind which there is the list."""
 
     def check(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
-        if value is not None and value not in (values() if callable(values) else values):
-            raise click.ClickException(f"for the --{name} option: Cannot find option named '{value}'!")
+        known = () if value is None else values() if callable(values) else values
+        if value is not None and value not in known:
+            said = f"Cannot find option named '{value}'! It is one of {', '.join(known)}"
+            raise click.ClickException(f"for the --{name} option: {said}")
         return value
 
     return check
@@ -267,10 +269,10 @@ def _read(path: str) -> bytes:
 
 def _check_request(data: bytes, given: dict[str, Any]) -> None:
     """What the original refuses before it compiles, with its words and statuses."""
-    from libtile.compiler.driver import NOT_BYTECODE, is_input
+    from libtile.compiler.driver import is_input, not_input
 
     if not is_input(data):
-        raise cli.ToolError(NOT_BYTECODE, _INPUT)
+        raise cli.ToolError(not_input(data), _INPUT, several_lines=True)
     if given["gpu_name"] is None:
         raise cli.ToolError(f"error: no GPU was named: give --gpu-name, one of {', '.join(_gpu_names())}", _REQUEST)
     if given["apply_controls"]:

@@ -65,7 +65,9 @@ def _disassemble(data: bytes, debuginfo: bool, previews: frozenset[str]) -> str:
     from libtile import bytecode
 
     if not bytecode.is_bytecode(data):
-        raise cli.ToolError("error: input does not correspond to Tile IR bytecode", status=_BAD_BYTECODE)
+        note = f"\n{bytecode.IS_TEXT}" if bytecode.is_text(data) else ""
+        message = f"error: input does not correspond to Tile IR bytecode{note}"
+        raise cli.ToolError(message, status=_BAD_BYTECODE, several_lines=True)
     try:
         module = bytecode.read(data, preview=previews)
         if not debuginfo:

@@ -8,12 +8,14 @@ padding. The place is the first coordinate, where the view has one more than the
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from libtile.dialects.nv_tileaa.collectives import ConvDotOp
 from libtile.dialects.nv_tileaa.pointers import ConvTileOp
+from libtile.interpreter.faults import Fault, FaultKind
 from libtile.interpreter.formats import Array
 from libtile.interpreter.inner_rules import Run, Site, pure
 from libtile.interpreter.math_functions import through_f64
@@ -49,7 +51,10 @@ class Convolution:
     def addresses(self, indices: tuple[Any, ...], shape: tuple[int, ...], size: int) -> tuple[np.ndarray, np.ndarray]:
         """The byte address of each element of the tile at an index, and which of them lie in the activation."""
         skipped = len(indices) - len(shape)
-        place = np.unravel_index(int(indices[0]), self.filter) if skipped else (0,) * len(self.filter)
+        number, places = int(indices[0]) if skipped else 0, prod(self.filter)
+        if not 0 <= number < places:
+            raise Fault(FaultKind.INDEX, f"place {number} of the filter is none of its {places}")
+        place = np.unravel_index(number, self.filter)
         address = np.full(shape, self.memory.base, np.int64)
         positions = [
             int(index) * extent + np.arange(extent, dtype=np.int64)
