@@ -165,11 +165,28 @@ class AsyncEngine(MBarriers):
         arena, off = self.locate(info, "shared", dst, threads, info.size)
         index = self._index(info, arena, off, info.size, threads, dst)
         if self.check:
-            self._check_store(info, "shared", arena, off, index, self._as_elements(info, data), threads)
+            # Several threads may copy the same bytes to one place, as they may store them.
+            new = ~self._copied_already(off, data)
+            if new.any():
+                values = self._as_elements(info, data[new])
+                self._check_store(info, "shared", arena, off[new], index[..., new], values, threads[new])
         spots = off[:, None] + np.arange(info.size)
         arena.flags[spots] |= PENDING
         number = self.copy_group[threads].copy()
         self.copies.append(CopyBatch(info, threads.copy(), off, data, number, np.zeros(len(threads), dtype=bool)))
+
+    def _copied_already(self, off: np.ndarray, data: np.ndarray) -> np.ndarray:
+        """Which copies [n] bring to their place what another cp.async in flight brings there."""
+        same = np.zeros(len(off), dtype=bool)
+        if not (self.shared_arena.flags[off] & PENDING).any():
+            return same
+        for batch in self.copies:
+            if batch.info.size == data.shape[1]:
+                at = {int(place): row for row, place in enumerate(batch.offsets.tolist()) if not batch.done[row]}
+                for k in np.flatnonzero(np.isin(off, batch.offsets)).tolist():
+                    row = at.get(int(off[k]))
+                    same[k] |= row is not None and bool((batch.data[row] == data[k]).all())
+        return same
 
     @staticmethod
     def _as_elements(info: AccessInfo, data: np.ndarray) -> np.ndarray:
@@ -247,9 +264,10 @@ class AsyncEngine(MBarriers):
         barrier: np.ndarray | None,
         cta_mask: np.ndarray | None,
         mask: np.ndarray | None,
+        byte_mask: np.ndarray | None = None,
     ) -> None:
         """cp.async.bulk: one copy per thread, completed later, signalled by bytes on an mbarrier or by bulk groups;
-        a multicast goes to the same place in each CTA of a mask."""
+        a multicast goes to the same place in each CTA of a mask. `byte_mask` says which bytes of each 16 are copied."""
         ins = into.instruction
         chosen = np.arange(g.n) if mask is None else np.flatnonzero(mask)
         for k in chosen.tolist():
@@ -260,7 +278,11 @@ class AsyncEngine(MBarriers):
                 continue
             signal = None if barrier is None else int(barrier[k])
             ends = self.destinations(ins, thread, int(dst[k]), signal, None if cta_mask is None else int(cta_mask[k]))
-            self._bulk_one(into, origin, thread, ends, src[k : k + 1], count)
+            step = np.arange(count, dtype=np.uint64)
+            if byte_mask is not None:
+                step = step[int(byte_mask[k]) >> (step.astype(np.int64) & 15) & 1 == 1]
+            if len(step):
+                self._bulk_one(into, origin, thread, ends, src[k : k + 1], step)
 
     def destinations(
         self, ins: Instruction, thread: np.ndarray, place: int, barrier: int | None, cta_mask: int | None
@@ -370,11 +392,10 @@ class AsyncEngine(MBarriers):
 
     def _bulk_one(
         self, into: AccessInfo, origin: AccessInfo, thread: np.ndarray, ends: list[tuple[int, int | None]],
-        src: np.ndarray, count: int,
+        src: np.ndarray, step: np.ndarray,
     ) -> None:  # fmt: skip
-        ins = into.instruction
+        ins, count = into.instruction, len(step)
         run = np.repeat(thread, count)
-        step = np.arange(count, dtype=np.uint64)
         source = src.astype(np.uint64)[0] + step
         held = None
         if origin.space == "shared":

@@ -21,6 +21,7 @@ import numpy as np
 from .cfg import CALL, SWITCH, Unit, operand_registers, plain_copy
 from .errors import PtxError
 from .ir import Group, Imm, Instruction, Neg, Not, Reg, Sink, Special, Sym
+from .modifiers import unknown_modifier
 from .types import DTYPES, TYPES, PtxType, unsigned_code
 
 _FEATURES = {"wgmma": "wgmma", "tcgen05": "tcgen05", "clusterlaunchcontrol": "launch_control"}
@@ -268,6 +269,7 @@ class Emitter:
             self.fail(f"instruction {ins.name} is not simulated")
         if (feature := _FEATURES.get(ins.opcode)) is not None:
             self.require(feature, f"the instruction {ins.opcode}")
+        self._check_modifiers(ins)
         self.guard = self._guard(ins)
         self.uniform = not _reads_vectors(ins)
         if self.program.trace:
@@ -278,6 +280,10 @@ class Emitter:
             self._checked(lambda: emit(self, ins))
         self.uniform = False
         self.guard = None
+
+    def _check_modifiers(self, ins: Instruction) -> None:
+        if (word := unknown_modifier(ins.opcode, ins.modifiers)) is not None:
+            self.fail(f"{ins.opcode} with .{word} is not simulated")
 
     def _copy_products(self, ins: Instruction) -> bool:
         """Emit a plain copy of a register that belongs to products; False for other instructions."""
@@ -346,6 +352,7 @@ class Emitter:
         if ins is None:
             return
         self.ins = ins
+        self._check_modifiers(ins)
         if self.program.trace:
             self.emit(f"M.trace_instruction({self.use(ins, f'i{id(ins)}')}, g, None)")
         self._touch_products(ins)

@@ -10,9 +10,9 @@ from libtile.support.records import dataclass, field
 from libtile.targets.tensor_map import ELEMENTS, FIELDS, STRIDE_LOW
 
 from .access import AccessInfo
-from .async_engine import AsyncEngine
 from .group import ThreadGroup
 from .ir import Instruction
+from .remote_stores import RemoteStores
 from .tensor_map import SIZE
 
 FIELDS_BY_DIMENSION = ("box_dim", "global_dim", "global_stride", "element_stride")
@@ -66,7 +66,7 @@ class Edit:
     acquired: set[int] = field(default_factory=set)
 
 
-class MapEdits(AsyncEngine):
+class MapEdits(RemoteStores):
     """Changes of tensor maps in memory."""
 
     edits: dict[int, Edit] | None = None

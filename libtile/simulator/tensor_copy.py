@@ -23,6 +23,7 @@ from .group import ThreadGroup
 from .ir import Instruction
 from .map_edits import MapEdits
 from .memory import ALLOCATED, CLUSTER_SHIFT, PENDING, READY
+from .remote_stores import ones
 from .tensor_map import SIZE, DecodedMap, TensorMapError
 from .types import DTYPES
 
@@ -146,7 +147,7 @@ class TensorCopies(MapEdits):
         targets, empty = [], []
         for to, named in self.destinations(ins, thread, start, barrier, chosen):
             prefix = to & ~inner
-            off = self._claim(into, places | prefix, data, thread)
+            off = self.claim(into, places | prefix, data, thread)
             if gaps is not None:
                 run = np.repeat(thread, len(gaps))
                 empty.append(self.locate(into, "shared", (gaps | prefix).view(np.uint64), run, 1)[1])
@@ -159,24 +160,12 @@ class TensorCopies(MapEdits):
                 self.shared_arena.flags[off] &= ~np.uint8(READY & ~ALLOCATED)
             for off, place in targets:
                 self.shared_arena.views[code][off // size] = data
-                self.shared_arena.flag_views[size][off // size] = READY * _ones(size)
+                self.shared_arena.flag_views[size][off // size] = READY * ones(size)
                 if races is not None and clock is not None:
                     races.publish(place >> 2, clock)
                 self.complete_tx(place, count * size)
 
         self.submit(Job("cp.async.bulk.tensor", ins, finish, signals=int(thread[0])))
-
-    def _claim(self, into: AccessInfo, places: np.ndarray, data: np.ndarray, thread: np.ndarray) -> np.ndarray:
-        """Check and mark the destination bytes; returns their offsets in the arena."""
-        size = into.size
-        run = np.repeat(thread, len(places))
-        arena, off = self.locate(into, "shared", places.view(np.uint64), run, size)
-        if self.check:
-            self._check_store(into, "shared", arena, off, off // size, data, run)
-        if self.proxy is not None:
-            self.proxy.replaced(off, size)
-        arena.flag_views[size][off // size] |= PENDING * _ones(size)
-        return off
 
     def _tensor_store(
         self, copy: TensorCopy, tensor: DecodedMap, address: np.ndarray, inside: np.ndarray, start: int,
@@ -209,14 +198,14 @@ class TensorCopies(MapEdits):
         if len(places) and combine is None and self.check:
             arena, at = self.locate(into, "global", target, writers, size)
             under_way = arena.flag_views[size], at // size
-            under_way[0][under_way[1]] |= PENDING * _ones(size)
+            under_way[0][under_way[1]] |= PENDING * ones(size)
 
         def finish() -> None:
             if not len(places):
                 return
             values = late()
             if under_way is not None:
-                under_way[0][under_way[1]] &= ~under_way[0].dtype.type(PENDING * _ones(size))
+                under_way[0][under_way[1]] &= ~under_way[0].dtype.type(PENDING * ones(size))
             if tensor.padded:
                 values = _packed(values)
             if combine is not None:
@@ -226,11 +215,6 @@ class TensorCopies(MapEdits):
         job = Job("cp.async.bulk.tensor", ins, finish, reads=held)
         job.owner, job.late = (int(thread[0]), int(self.bulk_group[thread[0]])), late if len(places) else None
         self.submit(job)
-
-
-def _ones(size: int) -> int:
-    """0x01 in each of `size` bytes."""
-    return int.from_bytes(b"\1" * size, "little")
 
 
 def _packed(codes: np.ndarray) -> np.ndarray:

@@ -291,7 +291,7 @@ class TensorMemory(Products):
         self._check_written(ins, g.threads, cells)
         self._check_order(ins, g, cells, LOAD)
         self._begin_access(WarpAccess(ins, g.threads.copy(), cells, None))
-        if self.check_loaded:
+        if self.check_tensor:
             self._registers_loading(g.frame)[np.array(move.targets)[:, None], g.warps] = ins.line
         words = store.words[cells]
         if move.packed:
@@ -304,9 +304,6 @@ class TensorMemory(Products):
         """tcgen05.st: the registers go to tensor memory when the warp waits for it."""
         ins = move.instruction
         cells = self._move_cells(move, g, address)
-        if not self.check_loaded:
-            # Who uses registers of a load has waited for it.
-            self.tensor_wait(g, False)
         self._check_idle(ins, g.threads, cells, "writes", reading=True)
         self._check_order(ins, g, cells, STORE)
         words = np.stack([np.broadcast_to(r, (g.n,)).view(np.uint32) for r in registers], axis=1)
@@ -348,7 +345,10 @@ class TensorMemory(Products):
             return
         warps = g.warps if mask is None else np.unique(g.threads[mask] >> 5)
         lines = g.frame.loading[np.array(registers)[:, None], warps]
-        if lines.any():
+        if lines.any() and not self.check_loaded:
+            if ins.opcode != "tcgen05":
+                self._loads_done(g.frame, warps, set(np.unique(lines).tolist()) - {0})
+        elif lines.any():
             row, column = (int(x[0]) for x in np.nonzero(lines))
             name = g.frame.code.function.registers[registers[row]].name
             text = (
@@ -356,6 +356,17 @@ class TensorMemory(Products):
                 "before tcgen05.wait::ld"
             )
             self.fault("async", text, ins, g.threads[g.threads >> 5 == warps[column]])
+
+    def _loads_done(self, frame: Frame, warps: np.ndarray, lines: set[int]) -> None:
+        """Registers of loads are used, and that is no mistake: as on hardware, which waits for them, these are done."""
+        assert frame.loading is not None
+        mine = frame.loading[:, warps]
+        frame.loading[:, warps] = np.where(np.isin(mine, list(lines)), 0, mine)
+        self._finish_accesses(warps, stores=False, loads=True, lines=lines)
+        if self.tensor_order is not None and not any(
+            access.values is None and np.isin(access.threads >> 5, warps).any() for access in self.warp_accesses
+        ):
+            self.tensor_order.wait(warps, LOAD)
 
     # -- fences
 
@@ -373,10 +384,13 @@ class TensorMemory(Products):
             mine = cells[rows].reshape(-1)
             self.tensor_order.access(ins, g.threads[rows], mine, kind, writes=kind == STORE)
 
-    def _finish_accesses(self, warps: np.ndarray, *, stores: bool, loads: bool) -> None:
+    def _finish_accesses(self, warps: np.ndarray, *, stores: bool, loads: bool, lines: set[int] | None = None) -> None:
+        """Complete what the warps have in flight, or only what instructions of some PTX lines began."""
         rest = []
         for access in self.warp_accesses:
             mine = np.isin(access.threads >> 5, warps)
+            if lines is not None and access.instruction.line not in lines:
+                mine[:] = False
             if not mine.any() or not (loads if access.values is None else stores):
                 rest.append(access)
                 continue

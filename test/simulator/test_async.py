@@ -256,6 +256,20 @@ def test_copy_is_visible_to_other_threads_only_after_a_barrier() -> None:
     assert fault(init(1) + COPY + "cp.async.wait_all;" + swap, out, source(), block=64).kind == "race"
 
 
+def test_threads_of_several_warps_may_copy_the_same_bytes() -> None:
+    body = (
+        init(64)
+        + "ld.param.u64 %rd2, [p1];{}cp.async.ca.shared.global [%r21], [%rd2], 4; cp.async.wait_all; bar.sync 0;"
+    )
+    result = "ld.shared.u32 %r1, [%r21]; st.global.u32 [%rd1], %r1;"
+    out = np.zeros(64, dtype=np.uint32)
+    for order in (None, 1):
+        run(body.format("") + result, out, source(), block=64, prelude=SHARED, order=order)
+        assert (out == source()[0]).all()
+    others = " mul.wide.u32 %rd3, %r0, 4; add.u64 %rd2, %rd2, %rd3; "
+    assert fault(body.format(others) + result, out, source(), block=64, order=1).kind == "race"
+
+
 def test_source_size_fills_the_rest_with_zeros() -> None:
     body = (
         init(1) + "ld.param.u64 %rd2, [p1]; mov.u32 %r6, %r0; cp.async.ca.shared.global [%r21], [%rd2], 16, 6; "

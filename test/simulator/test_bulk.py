@@ -10,7 +10,9 @@ import pytest
 
 from libtile.simulator import PtxError, SimulationFault, run_ptx
 
+from .ptx import OUT as WORDS
 from .ptx import REGISTERS
+from .ptx import run as run_words
 
 HEADER = ".version 9.0\n.target sm_90a\n.address_size 64\n.shared .align 128 .b8 s[1024]; .shared .align 8 .b64 bar;\n"
 # Each CTA of a cluster has an mbarrier; thread 0 of CTA 0 is %p4.
@@ -135,3 +137,30 @@ def test_source_of_a_copy_to_another_cta_is_not_written_before_it_has_arrived() 
 def test_reductions_that_ptxas_does_not_have_are_refused(copy: str, said: str) -> None:
     with pytest.raises(PtxError, match=said):
         run(copy, np.zeros(1, np.uint32), np.zeros(1, np.uint32))
+
+
+def test_a_mask_chooses_bytes_of_a_copy_to_global_memory() -> None:
+    body = WORDS + (
+        "mov.u32 %r21, s; shl.b32 %r2, %r0, 2; add.u32 %r3, %r21, %r2; st.shared.u32 [%r3], -1; fence.proxy.async;"
+        "bar.warp.sync -1; setp.eq.u32 %p1, %r0, 0; mov.u16 %h1, 0x8005;"
+        "@%p1 cp.async.bulk.global.shared::cta.bulk_group.cp_mask [%rd0], [%r21], 32, %h1;"
+        "@%p1 cp.async.bulk.commit_group; @%p1 cp.async.bulk.wait_group 0;"
+    )
+    out = np.zeros(48, np.uint8)
+    run_words(body, out, prelude=".shared .align 16 .b8 s[128];")
+    assert np.flatnonzero(out).tolist() == [0, 2, 15, 16, 18, 31]
+
+
+@pytest.mark.parametrize(
+    ("instruction", "word"),
+    [
+        ("fma.rn.oob.f16 %h1, %h1, %h1, %h1;", "oob"),
+        ("mbarrier.test_wait.phase_type::conditional.shared::cta.b64 %p1, [%r1], %rd1;", "phase_type::conditional"),
+        ("cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes.ignore_oob [%r1], [%rd1], 16, 0, 0, [%r2];",
+         "ignore_oob"),
+        ("fence.proxy.async::fabric;", "async::fabric"),
+    ],
+)  # fmt: skip
+def test_modifiers_that_are_not_known_are_refused_by_name(instruction: str, word: str) -> None:
+    with pytest.raises(PtxError, match=rf":\d+:\d+: error: \w+ with \.{word} is not simulated in"):
+        run_words(WORDS + instruction, np.zeros(32, np.uint32))

@@ -242,13 +242,36 @@ def test_an_address_beyond_the_columns_is_out_of_bounds_at_every_level() -> None
 
 
 @pytest.mark.parametrize(
+    ("name", "kind", "values", "wanted"),
+    [
+        ("max", "f32", (1, -3, np.nan, 2), np.float32(2)), ("min", "f32", (0.0, -0.0, 5.0, 1.0), np.float32(-0.0)),
+        ("max.abs", "f32", (1, -3, np.nan, 2), np.float32(3)), ("min", "s32", (4, -7, 3, 9), np.int32(-7)),
+        ("min", "f32", (np.nan,) * 4, np.uint32(0x7FFFFFFF)),
+        ("max.NaN", "f32", (1, np.nan, 0, 2), np.uint32(0x7FFFFFFF)),
+        ("max", "u32", (4, -7, 3, 9), np.int32(-7)),
+    ],
+)  # fmt: skip
+def test_a_load_finds_the_least_or_greatest_of_its_columns(
+    name: str, kind: str, values: tuple[float, ...], wanted: np.generic
+) -> None:
+    words = np.array(values, np.float32 if kind == "f32" else np.int32).view(np.uint32)
+    body = "".join(f"mov.b32 %v{i}, {word};" for i, word in enumerate(words.tolist()))
+    body += access("st", "32x32b", 4) + WAIT_ST
+    body += f"tcgen05.ld.red.sync.aligned.32x32b.x4.{name}.{kind} {vector(4)}, %v4, [%r5];" + WAIT_LD
+    out = np.zeros(128 * 5, np.uint32)
+    run_ptx(kernel(body + written(5)).replace("sm_100a", "sm_103a"), "k", block=128, args=[out])
+    assert (out.reshape(128, 5) == [*words, wanted.view(np.uint32)]).all()
+
+
+@pytest.mark.parametrize(
     ("text", "message"),
     [
         ("tcgen05.ld.sync.aligned.32x32b.x3.b32 {%v0, %v1, %v2}, [%r5];", "tcgen05.ld.32x32b.x3 does not exist"),
         ("tcgen05.ld.sync.aligned.16x256b.x64.b32 %v0, [%r5];", "tcgen05.ld.16x256b.x64 does not exist"),
         ("tcgen05.ld.sync.aligned.32x32b.x2.b32 %v0, [%r5];", "has 2 registers, not 1"),
         ("tcgen05.ld.sync.aligned.16x32bx2.x1.b32 %v0, [%r5], %r1;", "has to be a constant"),
-        ("tcgen05.ld.red.sync.aligned.32x32b.x1.b32 %v0, %v1, [%r5];", "tcgen05.ld.red is not simulated"),
+        ("tcgen05.ld.red.sync.aligned.32x32b.x1.max.u32 %v0, %v1, [%r5];", "has the shape"),
+        ("tcgen05.ld.red.sync.aligned.32x32b.x2.max.abs.u32 {%v0, %v1}, %v2, [%r5];", "is .min or .max of"),
         ("tcgen05.shuffle.cta_group::1 [%r5];", "tcgen05.shuffle is not simulated"),
     ],
 )

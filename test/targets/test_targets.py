@@ -35,6 +35,7 @@ PROBES = {
     "[r0], [d0, {r1, r1, r1, r1, r1}], [r2];",
     "tma_scatter4": "cp.async.bulk.tensor.2d.global.shared::cta.tile::scatter4.bulk_group "
     "[d0, {r1, r1, r1, r1, r1}], [r0];",
+    "tma_cp_mask": "cp.async.bulk.global.shared::cta.bulk_group.cp_mask [d0], [r0], 16, h0;",
     "tma_cluster_forms": "cp.async.bulk.tensor.2d.shared::cluster.global.tile::gather4.mbarrier::complete_tx::bytes "
     "[r0], [d0, {r1, r1, r1, r1, r1}], [r2];",
     "tma_swizzle_atoms": "tensormap.replace.tile.swizzle_atomicity.global.b1024.b32 [d0], 3;",
@@ -47,6 +48,7 @@ PROBES = {
     "wgmma": "wgmma.fence.sync.aligned;",
     "tcgen05": "tcgen05.wait::ld.sync.aligned;",
     "launch_control": "clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.b128 [r0], [r1];",
+    "tcgen05_ld_red": "tcgen05.ld.red.sync.aligned.32x32b.x2.max.f32 {f0, f1}, f2, [r0];",
     "redux_f32": "redux.sync.max.f32 f0, f1, 0xffffffff;",
     "cvt_fp4": "{ .reg .b8 q; cvt.rn.satfinite.e2m1x2.f32 q, f0, f1; }",
     "f32x2": "add.rn.f32x2 d0, d1, d1;",

@@ -100,10 +100,16 @@ def _bulk(cg: Emitter, ins: Instruction) -> None:
     if "multicast::cluster" in modifiers:
         if not rest or barrier == "None" or spaces[0] != "shared::cluster":
             cg.fail("a multicast needs a mask of CTAs, an mbarrier and a destination in shared::cluster")
-        ctas = cg.src(rest[0], TYPES["u16"])
+        ctas = cg.src(rest.pop(0), TYPES["u16"])
+    chosen = "None"
+    if "cp_mask" in modifiers:
+        if spaces != ["global", "shared::cta"] or not rest:
+            cg.fail("a mask of bytes is one of a copy from shared::cta to global memory")
+        cg.require("tma_cp_mask", "a mask of bytes")
+        chosen = cg.src(rest.pop(), TYPES["u16"])
     a, b, count = address(cg, dst), address(cg, src), cg.src(size, _U32)
     cg.uniform = False
-    cg.emit(f"M.bulk_copy({into}, {origin}, g, {a}, {b}, {count}, {barrier}, {ctas}, {cg.mask()})")
+    cg.emit(f"M.bulk_copy({into}, {origin}, g, {a}, {b}, {count}, {barrier}, {ctas}, {cg.mask()}, {chosen})")
 
 
 def _reduction_of(cg: Emitter, ins: Instruction) -> str:

@@ -14,7 +14,7 @@ from ..ir import Addr, Instruction, Sink, Sym, Vec
 from ..types import TYPES, PtxType
 from . import packed
 from .float_values import min_max
-from .memory import SPACES, address, symbol_space, type_of, vector_of
+from .memory import SPACES, address, store_later, symbol_space, type_of, vector_of
 
 _OPERATIONS = ("and", "or", "xor", "exch", "add", "inc", "dec", "min", "max", "cas")
 
@@ -120,7 +120,11 @@ def _emit(cg: Emitter, ins: Instruction, returns: bool) -> None:
     if name is None:
         cg.fail("unknown atomic operation")
     if "async" in ins.modifiers:
-        cg.fail("red.async is not simulated")
+        combine = reduction_for(name, kind.name) if kind.name in PLAIN_REDUCTIONS["shared"].get(name, ()) else None
+        if combine is None or vector > 1:
+            cg.fail(f"red.async has no .{name}.{kind.name}")
+        store_later(cg, ins, kind, (ins.operands[1],), cg.use(combine))
+        return
     space = next((SPACES[m] for m in ins.modifiers if m in SPACES), "generic")
     operands: list[Any] = list(ins.operands)
     target = operands.pop(0) if returns else Sink()

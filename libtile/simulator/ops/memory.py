@@ -155,9 +155,14 @@ def _ld_entry_param(cg: Emitter, ins: Instruction, kind: PtxType, vector: int) -
 @op("st")
 def emit_st(cg: Emitter, ins: Instruction) -> None:
     """A store, to any space."""
+    if "bulk" in ins.modifiers:
+        _st_bulk(cg, ins)
+        return
     kind, vector = type_of(cg, ins), vector_of(ins)
     if "async" in ins.modifiers:
-        cg.fail("st.async is not simulated")
+        given = ins.operands[1]
+        store_later(cg, ins, kind, given.items if isinstance(given, Vec) else (given,), "None")
+        return
     info = access_info(cg, ins, kind, vector)
     target, source = ins.operands[0], ins.operands[1]
     if info.space == "param":
@@ -177,6 +182,33 @@ def emit_st(cg: Emitter, ins: Instruction) -> None:
         item = source.items[0] if isinstance(source, Vec) else source
         values = cg.src(item, kind)
     cg.emit(f"M.store({cg.use(info, f'a{id(info)}')}, g, {where}, {values}, {cg.mask()})")
+
+
+def store_later(cg: Emitter, ins: Instruction, kind: PtxType, items: Any, combine: str) -> None:
+    """st.async.weak.shared::cluster.mbarrier::complete_tx::bytes{.vec}.type [a], b, [mbar], and red.async."""
+    if "mbarrier::complete_tx::bytes" not in ins.modifiers or len(ins.operands) != 3:
+        cg.fail(f"{ins.opcode}.async that signals no mbarrier is not simulated")
+    if kind.size not in (4, 8) or len(items) not in (1, 2, 4) or kind.size * len(items) > 16:
+        cg.fail(f"{ins.opcode}.async has 1, 2 or 4 values of 4 or 8 bytes, and at most 16 bytes in all")
+    info = cg.use(AccessInfo(ins, "shared", f"u{kind.size}", counted=False), f"a{id(ins)}")
+    cg.uniform = True
+    values = "(" + ", ".join(cg.src(x, TYPES[f"b{kind.bits}"]) for x in items) + ",)"
+    places = address(cg, ins.operands[0]), address(cg, ins.operands[2])
+    cg.uniform = False
+    cg.emit(f"M.store_later({info}, g, {places[0]}, {values}, {places[1]}, {combine}, {cg.mask()})")
+
+
+def _st_bulk(cg: Emitter, ins: Instruction) -> None:
+    """st.bulk{.weak}{.shared::cta} [a], size, 0."""
+    where, size, value = ins.operands
+    if getattr(value, "value", None) != 0:
+        cg.fail("st.bulk stores zeros")
+    space = next((SPACES[m] for m in ins.modifiers if m in SPACES), "generic")
+    info = cg.use(AccessInfo(ins, space, "u8", counted=False), f"a{id(ins)}")
+    cg.uniform = True
+    names = f"{address(cg, where)}, {cg.src(size, TYPES['u64'])}"
+    cg.uniform = False
+    cg.emit(f"M.store_zeros({info}, g, {names}, {cg.mask()})")
 
 
 @op("prefetch", "prefetchu", "applypriority", "discard", "createpolicy")

@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from ..access import AccessInfo
 from ..codegen import Emitter, op, terminator
 from ..ir import Addr, Imm, Instruction, Reg, Vec
@@ -84,8 +86,6 @@ def _move(cg: Emitter, ins: Instruction, kind: str) -> tuple[str, Any, Any]:
     modifiers = ins.modifiers
     shape = next((m for m in modifiers if m in SHAPES), None)
     count = next((m for m in modifiers if m[:1] == "x" and m[1:].isdigit()), None)
-    if "red" in modifiers:
-        cg.fail("tcgen05.ld.red is not simulated")
     if shape is None or count is None:
         cg.fail(f"tcgen05.{kind} needs a shape and a count: .{', .'.join(SHAPES)} and .x1 to .x{MAX_REGISTERS}")
     number = int(count[1:])
@@ -93,6 +93,10 @@ def _move(cg: Emitter, ins: Instruction, kind: str) -> tuple[str, Any, Any]:
     if number & (number - 1) or number < 1 or registers > MAX_REGISTERS:
         cg.fail(f"tcgen05.{kind}.{shape}.{count} does not exist")
     operands = list(ins.operands)
+    if "red" in modifiers:
+        if shape not in ("32x32b", "16x32bx2") or number < 2 or len(operands) < 3:
+            cg.fail("tcgen05.ld.red has the shape .32x32b or .16x32bx2, .x2 and more, and a register for the result")
+        operands.pop(1)
     where = operands.pop(1 if kind == "ld" else 0)
     split = 0
     if shape == "16x32bx2":
@@ -114,6 +118,33 @@ def _ld(cg: Emitter, ins: Instruction) -> None:
     result = cg.let(f"M.tensor_memory_load({move}, g, {_tensor_address(cg, where)})")
     for number, register in enumerate(registers):
         cg.dst(register, _B32, f"{result}[{number}]")
+    if "red" in ins.modifiers:
+        kind = next((m for m in ins.modifiers if m in ("f32", "s32", "u32")), None)
+        name = next((m for m in ins.modifiers if m in ("min", "max")), None)
+        if kind is None or name is None or (kind != "f32" and {"abs", "NaN"} & set(ins.modifiers)):
+            cg.fail("tcgen05.ld.red is .min or .max of .f32{.abs}{.NaN}, .s32 or .u32")
+        cg.require("tcgen05_ld_red", "tcgen05.ld.red")
+        flags = tuple(m for m in ins.modifiers if m in ("abs", "NaN"))
+        cg.dst(ins.operands[1], _B32, f"{cg.use(reduce_columns)}({result}, {name!r}, {kind!r}, {flags})")
+
+
+def reduce_columns(words: list[np.ndarray], name: str, kind: str, flags: tuple[str, ...]) -> np.ndarray:
+    """[n] as uint32: the least or greatest of each thread's words."""
+    values = np.stack(words)
+    choose = np.min if name == "min" else np.max
+    if kind != "f32":
+        return np.asarray(choose(values.view(TYPES[kind].dtype), axis=0)).view(np.uint32)
+    if "abs" in flags:
+        values = values & np.uint32(0x7FFFFFFF)
+    missing = np.isnan(values.view(np.float32))
+    # Numbers that are in the order of the floats, -0 before +0.
+    signed = values.view(np.int32)
+    order = np.where(signed < 0, signed ^ np.int32(0x7FFFFFFF), signed)
+    limits = np.iinfo(np.int32)
+    found = np.asarray(choose(np.where(missing, limits.max if name == "min" else limits.min, order), axis=0))
+    bits = np.where(found < 0, found ^ np.int32(0x7FFFFFFF), found).astype(np.int32).view(np.uint32)
+    bad = missing.any(axis=0) if "NaN" in flags else missing.all(axis=0)
+    return np.where(bad, np.uint32(0x7FFFFFFF), bits)
 
 
 def _st(cg: Emitter, ins: Instruction) -> None:
