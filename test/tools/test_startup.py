@@ -175,3 +175,46 @@ def test_a_tool_that_has_run_before_compiles_nothing(tmp_path):
     ]
     assert "_tuple_new" in seen[0]
     assert seen[1].strip() == ""
+
+
+_LATER = """
+import sys
+from libtile_tools import startup
+startup.install()
+import inspect, dataclasses
+empty = [name for name in ("ast", "dis", "linecache", "token", "tokenize") if len(vars(sys.modules[name])) < 12]
+print(*empty, file=sys.stderr)
+import dis, tokenize, linecache, token, ast
+from ast import literal_eval
+class Names(ast.NodeVisitor):
+    def visit_Name(self, node):
+        print(node.id)
+class Inner:
+    def method(self): pass
+Names().visit(ast.parse("a + f(b)"))
+print(literal_eval("[1, 'a']"), inspect.isclass(Names), isinstance(ast.parse("1"), ast.Module))
+print(dis.COMPILER_FLAG_NAMES[4], dis.opname[dis.opmap["NOP"]], dis.__name__, dis.__doc__.split()[0], ast.__file__[-6:])
+print(tokenize.NAME == token.NAME, linecache.getline(ast.__file__, 1)[:3], inspect.CO_VARARGS)
+import importlib.util
+print(importlib.util.find_spec("ast").origin == ast.__file__, type(ast).__name__, type(dis).__name__)
+import typing_extensions
+print(inspect.getsource(typing_extensions.deprecated).splitlines()[0])
+startup.finish()
+"""
+
+
+def test_what_inspect_imports_is_loaded_when_it_is_asked_for_something(tmp_path):
+    environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(tmp_path)}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+
+    def printed(code: str) -> tuple[str, str]:
+        command = [sys.executable, "-c", code]
+        done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment, timeout=PATIENCE)
+        return done.stdout, done.stderr.strip()
+
+    plain, _ = printed(_LATER.replace("startup.install()", "").replace("startup.finish()", ""))
+    assert "VARARGS NOP" in plain
+    in_tools = [printed(_LATER) for _ in range(2)]  # at first nothing is kept
+    assert [stdout for stdout, _ in in_tools] == [plain, plain]
+    if sys.version_info < (3, 14):  # from there on `annotationlib` needs some of them
+        assert in_tools[1][1] == "ast dis linecache token tokenize"

@@ -11,7 +11,8 @@ Four things are done, all for a process that is a tool, never for one that impor
   texts, and `collections` with tuples that have names. That code is in the bundle too, and so are the programs of
   modules' regular expressions (`libtile_tools.kept_patterns`).
 - Import statements that find a module loaded do not ask it whether it is a package: see `libtile_tools.quick_imports`.
-- What xDSL needs to find dialects in files is loaded where there is such a file: see `libtile_tools.dialects_in_files`.
+- What xDSL needs to find dialects in files is loaded where there is such a file: see `libtile_tools.dialects_in_files`;
+  what `inspect` imports, where it is asked for something: see `libtile_tools.later_modules`.
 
 None of them has to do with an input, and none changes a class of another library, but that `dataclasses` puts no
 signature into the docstring of a class without one. Without them a tool does the same, more slowly. As for the files
@@ -49,7 +50,7 @@ class GeneratedCode:
 
     def __init__(self, kept: Bundle | None):
         self.kept = kept
-        self.added: dict[str, CodeType] = {}
+        self.added: dict[str, Any] = {}
         self._used: dict[str, CodeType] = {}
 
     def execute(
@@ -402,6 +403,13 @@ def _keep_codecs(module: ModuleType) -> None:
     module.execute = execute  # type: ignore[attr-defined]
 
 
+def _load_later(module: ModuleType) -> None:
+    from libtile_tools import later_modules
+
+    assert _generated is not None
+    later_modules.load_on_demand(module, _kept, _generated.added)
+
+
 _kept: Bundle | None = None
 _generated: GeneratedCode | None = None
 _patterns: KeptPatterns | None = None
@@ -435,6 +443,7 @@ def install() -> None:
         if name in sys.modules:
             adjusted[name](sys.modules[name])
     replaced: dict[str, Callable[[ModuleType], None]] = {"xdsl.utils.dialect_loader": dialects_in_files.load_on_demand}
+    replaced |= dict.fromkeys(("ast", "dis", "linecache", "token", "tokenize"), _load_later)
     sys.meta_path.insert(0, _AdjustingFinder(_finder, adjusted, replaced))
     if _finder is not None:
         _finder.stands_behind(sys.meta_path, adjusted.keys() | replaced.keys())
