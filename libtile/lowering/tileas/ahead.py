@@ -4,7 +4,7 @@
 An operand that depends on nothing but the loop's counter is computed from the counter of that later iteration. What
 the loop carries can be had ahead, too, where one iteration computes it from the counter and other such values (a
 pointer that moves on by a step): the loop then carries it a second time, so many iterations ahead. An agent that goes
-through all iterations itself may also load numbers for it (of pages, of experts).
+through all iterations itself may also load numbers for it (of pages, of experts), and divide.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from libtile.dialects.interfaces import JoinsTokens
 from libtile.dialects.nv_tileaa.types import MemTokenType
 from libtile.dialects.nv_tileas.memory import LoadOp, TiledLoadOp
 from libtile.ir.tile_form import shape_of
-from libtile.lowering.tileas.cleanup import is_pure
+from libtile.lowering.tileas.cleanup import is_pure, only_computes
 from libtile.support.records import dataclass
 
 
@@ -42,13 +42,13 @@ def is_inside(value: SSAValue, body: Block) -> bool:
 
 def computed_ahead(users: Iterable[Operation], body: Block, *, loads: bool = False) -> Ahead | None:
     """How to compute the operands (but for tokens) of ops of a body ahead; None when that takes more than pure ops, or,
-    with `loads`, than loads of numbers: by who goes through the same iterations as the loop."""
+    with `loads`, than divisions and loads of numbers: by who goes through the same iterations as the loop."""
     given = [v for op in users for v in op.operands if not isinstance(v.type, MemTokenType)]
     return values_ahead(given, body, loads=loads)
 
 
 def values_ahead(values: Iterable[SSAValue], body: Block, *, loads: bool = False) -> Ahead | None:
-    """How to compute values of a body ahead; None when that takes more than pure ops (and `loads` of numbers)."""
+    """How to compute values of a body ahead; None when that takes more than pure ops (with `loads`, as above)."""
     found = closure(values, body, loads=loads)
     if found is None:
         return None
@@ -73,8 +73,8 @@ def values_ahead(values: Iterable[SSAValue], body: Block, *, loads: bool = False
 def closure(
     values: Iterable[SSAValue], body: Block, also: tuple[type[Operation], ...] = (), *, loads: bool = False
 ) -> tuple[set[Operation], set[int]] | None:
-    """The pure ops of a body that values come from (and ops of classes in `also`, and `loads` of numbers), and the
-    numbers of the carried values among what these use; None where they come from others."""
+    """The pure ops of a body that values come from (and ops of classes in `also`, and with `loads` divisions and loads
+    of numbers), and the numbers of the carried values among what these use; None where they come from others."""
     ops: set[Operation] = set()
     carried: set[int] = set()
     work = list(values)
@@ -85,7 +85,8 @@ def closure(
             if value is not body.args[0]:
                 carried.add(body.args.index(value) - 1)
         elif isinstance(owner, Operation) and owner.parent is body and owner not in ops:
-            if not is_pure(owner) and not isinstance(owner, also) and not (loads and loads_a_number(owner)):
+            same = loads and (only_computes(owner) or loads_a_number(owner))
+            if not is_pure(owner) and not isinstance(owner, also) and not same:
                 return None
             ops.add(owner)
             work += [v for v in owner.operands if v.owner is not body or not isinstance(v.type, MemTokenType)]

@@ -54,10 +54,10 @@ def clean_up(function: FuncOp) -> None:
 def is_pure(op: Operation) -> bool:
     """Whether an op does nothing but compute its results from its operands, wherever it stands: a division does, too,
     where its divisor is a number that it is defined for."""
-    return _only_computes(op) and (is_speculatable(op) or (isinstance(op, DIVISIONS) and is_defined(op)))
+    return only_computes(op) and (is_speculatable(op) or (isinstance(op, DIVISIONS) and is_defined(op)))
 
 
-def _only_computes(op: Operation) -> bool:
+def only_computes(op: Operation) -> bool:
     """Whether an op does nothing but compute its results where it stands, as divisions do."""
     return not op.regions and not op.has_trait(IsTerminator) and is_side_effect_free(op)
 
@@ -112,7 +112,7 @@ def _merge(block: Block, known: ScopedTable[_Key, Operation]) -> None:
             _fold(op)
             if op.parent is None:
                 continue
-        if not _only_computes(op):
+        if not only_computes(op):
             continue
         key = (
             type(op),
@@ -147,6 +147,6 @@ def drop_unused(block: Block) -> None:
         for region in op.regions:
             for inner in region.blocks:
                 drop_unused(inner)
-        if _only_computes(op) and all(r.first_use is None for r in op.results):
+        if only_computes(op) and all(r.first_use is None for r in op.results):
             erase(op)
             statistics.count("ops erased")
