@@ -62,13 +62,17 @@ def instruction(product: DotOp, gpu: Target, *, promotes: bool = False, shares: 
     return MmaAtomAttr("wgmma", (found.m, found.n, found.k), a, b, d)
 
 
-def consumer_registers(spec: KernelSpecAttr, gpu: Target, budget: tuple[int, int] | None) -> int:
+def consumer_registers(
+    spec: KernelSpecAttr, gpu: Target, budget: tuple[int, int] | None, *, produced: bool = True
+) -> int:
     """Registers of a consumer's thread, with as many blocks on a multiprocessor as the kernel asks for; `budget` are
-    those of a consumer and of a producer, where they share unequally. Unfit where that is too many."""
+    those of a consumer and of a producer, where they share unequally. Unfit where that is too many. There is a producer
+    if tiles are `produced`."""
     blocks = spec.occupancy or 1
     share = gpu.registers_per_sm // blocks // gpu.warp_size
     if budget is None:
-        each = share // (spec.num_warps + PRODUCER_WARPS) // REGISTER_STEP * REGISTER_STEP
+        warps = spec.num_warps + (PRODUCER_WARPS if produced else 0)
+        each = share // warps // REGISTER_STEP * REGISTER_STEP
         return min(each, gpu.registers_per_thread)
     if budget[0] * spec.num_warps + budget[1] * PRODUCER_WARPS > share:
         raise Unfit(f"{blocks} blocks do not fit a multiprocessor with {budget[0]} registers for each consumer")

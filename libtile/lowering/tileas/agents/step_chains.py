@@ -18,7 +18,7 @@ from xdsl.ir import Operation, SSAValue
 from libtile.dialects import scf
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileas.attributes import MmaAtomAttr
-from libtile.dialects.nv_tileas.memory import TiledLoadOp
+from libtile.dialects.nv_tileas.memory import LoadOp, TiledLoadOp
 from libtile.dialects.nv_tileas.pipeline import ConsumerWaitOp
 from libtile.dialects.nv_tileas.products import DotOp
 from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp, CopyOp
@@ -68,7 +68,8 @@ class StepChain(FedSteps):
     """One kernel, and its loop with products, or one of which it computes something. Unfit where it stays as it is."""
 
     issues_apart = False
-    """Whether products are issued by another agent than the warps that read tiles from stages as well."""
+    """Whether products are issued by another agent than the warps that read tiles from stages as well. Else a loop that
+    loads nothing has no producer."""
 
     def __init__(self, function: FuncOp, gpu: Target, products: Sequence[DotOp], most: int):
         spec, loop = function.kernel_spec, products[0].parent_op()
@@ -88,9 +89,8 @@ class StepChain(FedSteps):
                 found.append((product, atom, *self._sides(product, atom, products)))
             except Unfit as reason:
                 raise NotSpecialized(str(reason), product) from None
-        if not self.tiles_by_key:
-            raise Unfit("TMA copies nothing to its loop")
-        self._hold(list(self.tiles_by_key.values()))
+        if self.tiles_by_key or self.issues_apart or any(isinstance(op, TiledLoadOp | LoadOp) for op in walk(loop)):
+            self._hold(list(self.tiles_by_key.values()))
         self._look_ahead()
         for operand in self.operands:
             check_token(operand.load)

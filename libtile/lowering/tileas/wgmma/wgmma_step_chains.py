@@ -12,7 +12,8 @@ A product is issued as soon as what it takes is there, and waited for when somet
 much as can be is under way together. Each tile that TMA copies has a ring of its own, whose stage is released when the
 last product that reads it has ended. An operand that consumers compute is read from registers where it lies so, else
 from a bridge: a pipeline of one stage that consumers both fill and read, since each of them has a part of the tile. One
-that is there before the loop is brought once, and its stage is held through all steps.
+that is there before the loop is brought once, and its stage is held through all steps. A loop that loads nothing
+(x' = 2 x - x a x) has no producer: the kernel's warps are the only agent.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from libtile.dialects.nv_tileaa.tokens import CreateMemTokenOp
 from libtile.dialects.nv_tileaa.types import MemTokenType
 from libtile.dialects.nv_tileas.async_products import MAX_GROUPS, AsyncDotOp, WaitDotOp
 from libtile.dialects.nv_tileas.attributes import MmaAtomAttr
-from libtile.dialects.nv_tileas.pipeline import ConsumerReadOp, ConsumerReleaseOp, PipelineYieldOp
+from libtile.dialects.nv_tileas.pipeline import AgentSwitchOp, ConsumerReadOp, ConsumerReleaseOp, PipelineYieldOp
 from libtile.dialects.nv_tileas.products import DotOp
 from libtile.dialects.nv_tileas.types import ConsumerTokenType
 from libtile.ir.places import uses_of
@@ -46,7 +47,7 @@ from libtile.lowering.tileas.agents.step_chains import StepChain, StepProduct, V
 from libtile.lowering.tileas.ahead import is_inside
 from libtile.lowering.tileas.cleanup import drop_unused, is_pure
 from libtile.lowering.tileas.copies.tma_operands import Unfit
-from libtile.lowering.tileas.inserter import Inserter
+from libtile.lowering.tileas.inserter import Inserter, array_of
 from libtile.lowering.tileas.wgmma.specialize_chains import BUDGETS, budget_of, consumers_and_producer
 from libtile.lowering.tileas.wgmma.under_way import registers_under_way
 from libtile.support.records import dataclass
@@ -74,10 +75,11 @@ class WgmmaStepChain(StepChain):
     def _check_registers(self) -> None:
         """Unfit where sums that are under way together take more registers than a consumer's thread has."""
         taken = self._carried + registers_under_way(self.body, self.products)
-        found, self.budget = LEAST_REGISTERS + taken, BUDGETS.get(self.spec.num_warps)
-        if self.budget is None and OTHER_REGISTERS + taken > consumer_registers(self.spec, self.gpu, None):
+        found, produced = LEAST_REGISTERS + taken, bool(self.copied)
+        self.budget = BUDGETS.get(self.spec.num_warps) if produced else None
+        if produced and self.budget is None and OTHER_REGISTERS + taken > consumer_registers(self.spec, self.gpu, None):
             self.budget = budget_of(self.spec, self.gpu)
-        limit = consumer_registers(self.spec, self.gpu, self.budget)
+        limit = consumer_registers(self.spec, self.gpu, self.budget, produced=produced)
         if found > limit:
             raise Unfit(f"a thread has {limit} registers, and the loop's products take {found}")
 
@@ -92,9 +94,14 @@ class WgmmaStepChain(StepChain):
         for feed, pipe in zip(self.feeds, make_pipelines(at, kinds)):
             feed.pipe = pipe
         consumer, producer = Block(), Block()
-        self.produce(Inserter(producer, None, loop.location), self.copied, descriptors)
+        if self.copied:  # before consumers take over what is around the loop
+            self.produce(Inserter(producer, None, loop.location), self.copied, descriptors)
         self._consume(Inserter(consumer, None, loop.location))
-        end_agents(at, consumers_and_producer(self.spec, consumer, producer, self.budget), kinds)
+        if self.copied:
+            agents = consumers_and_producer(self.spec, consumer, producer, self.budget)
+        else:
+            agents = AgentSwitchOp.make(regions=[Region(consumer)], agent_warps=array_of(self.spec.num_warps))
+        end_agents(at, agents, kinds)
         start.detach()
         start.erase()
         drop_unused(block)
