@@ -9,10 +9,13 @@ assembly format of xDSL's says so in `FORMAT`, which is parsed when an op of the
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+from xdsl.ir import Attribute, Operation
 from xdsl.irdl import IRDLOperation, OpDef, irdl_op_definition
 
+from libtile.ir.op_parts import defaults_of, parts_of
 from libtile.ir.plain_class import PlainClass
 from libtile.ir.remembered_traits import remembers_traits
 from libtile.support.threads import SHARED
@@ -21,6 +24,8 @@ if TYPE_CHECKING:
     from xdsl.irdl.declarative_assembly_format import FormatProgram
     from xdsl.parser import Parser
     from xdsl.printer import Printer
+
+NONE: Mapping[str, Attribute | None] = {}
 
 _DEFINED: set[type[DeferredOp]] = set()
 _FORMATS: dict[str, FormatProgram] = {}
@@ -38,6 +43,46 @@ class DeferredOp(IRDLOperation, metaclass=PlainClass):
         if cls not in _DEFINED:
             define(cls)
         return super().__new__(cls)
+
+    def __init__(
+        self,
+        *,
+        operands: Sequence[Any] = (),
+        result_types: Sequence[Any] = (),
+        properties: Mapping[str, Attribute | None] = NONE,
+        attributes: Mapping[str, Attribute | None] | None = None,
+        successors: Sequence[Any] = (),
+        regions: Sequence[Any] = (),
+    ) -> None:
+        """As IRDL's builder has it: a value, an op, or a sequence of them, or None, for each declared group."""
+        parts = None if successors else parts_of(type(self), operands, result_types, properties, regions)
+        if parts is None:
+            super().__init__(
+                operands=operands,
+                result_types=result_types,
+                properties=properties,
+                attributes=attributes,
+                successors=successors,
+                regions=regions,
+            )
+            return
+        others = {} if not attributes else {name: value for name, value in attributes.items() if value is not None}
+        Operation.__init__(
+            self,
+            operands=parts.operands,
+            result_types=parts.result_types,
+            properties=parts.properties,
+            attributes=others,
+            regions=regions,
+        )
+
+    def __post_init__(self) -> None:
+        properties, attributes = defaults_of(type(self))
+        for name, value in properties:
+            self.properties.setdefault(name, value)
+        for name, value in attributes:
+            self.attributes.setdefault(name, value)
+        Operation.__post_init__(self)  # where xDSL's implicit builders hear of it
 
     @classmethod
     def get_irdl_definition(cls) -> OpDef:

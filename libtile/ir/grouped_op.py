@@ -11,9 +11,10 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import AttrSizedOperandSegments, BaseAttr, OptionalDef, VariadicDef
 
 from libtile.ir.deferred_op import DeferredOp
+from libtile.ir.op_parts import SEGMENTS as SEGMENTS
+from libtile.ir.op_parts import sizes_of
 from libtile.ir.tile_types import is_token
 
-SEGMENTS = "operandSegmentSizes"
 INDICES = "indices"
 TOKEN = "token"
 
@@ -66,7 +67,7 @@ class GroupedOp(DeferredOp):
         """Number of operands in each declared group."""
         sizes = self.properties.get(SEGMENTS)
         if isinstance(sizes, DenseArrayBase):
-            return tuple(int(n) for n in sizes.get_values())
+            return sizes_of(sizes)
         found = _plain_sizes([d for _, d in self.get_irdl_definition().operands], len(self.operands))
         return found or (len(self.operands),)
 

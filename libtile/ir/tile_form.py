@@ -89,21 +89,24 @@ class TileOp(GroupedOp):
         Attributes may be Python values (a bool for a flag, an int, a str, a sequence of bools or ints); None and False
         stand for an absent one. Operand groups left out at the end are absent. The op is not verified.
         """
-        groups = list(operands) + [None] * (len(cls.get_irdl_definition().operands) - len(operands))
-        types = list(results) + [None] * (len(cls.get_irdl_definition().results) - len(results))
+        definition = cls.get_irdl_definition()
+        groups = [*operands, *[None] * (len(definition.operands) - len(operands))]
+        types = [*results, *[None] * (len(definition.results) - len(results))]
         properties: dict[str, Attribute] = {}
         discardable: dict[str, Attribute] = {}
         for name, value in attributes.items():
-            declared = name in cls.get_irdl_definition().properties
+            declared = name in definition.properties
             attr = attribute_of(value, cls.property_class(name) if declared else None)
             if attr is not None:
                 (properties if declared else discardable)[name] = attr
-        op = cls.build(
-            operands=[_group(d, g) for (_, d), g in zip(cls.get_irdl_definition().operands, groups, strict=True)],
-            result_types=[_group(d, t) for (_, d), t in zip(cls.get_irdl_definition().results, types, strict=True)],
+        op = cls.__new__(cls)
+        GroupedOp.__init__(
+            op,
+            operands=[_group(d, g) for (_, d), g in zip(definition.operands, groups, strict=True)],
+            result_types=[_group(d, t) for (_, d), t in zip(definition.results, types, strict=True)],
             properties=properties,
             attributes=discardable,
-            regions=_region_groups(cls.get_irdl_definition(), regions),
+            regions=_region_groups(definition, regions),
         )
         if location is not None:
             set_location(op, location)
