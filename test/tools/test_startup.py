@@ -70,7 +70,7 @@ def test_a_tool_prints_what_the_library_prints(tmp_path):
         command = [sys.executable, "-m", "tileiras", "--gpu-name=sm_90", "--emit=tileas", str(source)]
         done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment, timeout=PATIENCE)
         assert done.stdout == in_process
-    assert [path.name.partition(".")[0] for path in tmp_path.rglob("*.bundle")] == ["tools"]
+    assert [path.name.partition(".")[0] for path in tmp_path.rglob("*.bundle")] == ["tileiras"]
 
 
 @pytest.mark.parametrize(

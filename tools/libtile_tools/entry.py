@@ -13,49 +13,49 @@ if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
     _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
 
 
-def _begin() -> None:
+def _begin(tool: str) -> None:
     from libtile_tools import startup
 
-    startup.install()
+    startup.install(tool)
 
 
 def cuda_tile_translate() -> None:
-    _begin()
+    _begin("cuda-tile-translate")
     from cuda_tile_translate.main import main
 
     main()
 
 
 def cuda_tile_opt() -> None:
-    _begin()
+    _begin("cuda-tile-opt")
     from cuda_tile_opt.main import main
 
     main()
 
 
 def tileirdisasm() -> None:
-    _begin()
+    _begin("tileirdisasm")
     from tileirdisasm.main import main
 
     main()
 
 
 def tileiras() -> None:
-    _begin()
+    _begin("tileiras")
     from tileiras.main import main
 
     main()
 
 
 def cuda_tile_run() -> None:
-    _begin()
+    _begin("cuda-tile-run")
     from cuda_tile_run.main import main
 
     main()
 
 
 def cuda_tile_diff() -> None:
-    _begin()
+    _begin("cuda-tile-diff")
     from cuda_tile_diff.main import main
 
     main()
@@ -80,21 +80,21 @@ def libtile() -> None:
 
 
 def simulator() -> None:
-    _begin()
+    _begin("simulator")
     from libtile_tools.simulator import main
 
     main()
 
 
 def layouts() -> None:
-    _begin()
+    _begin("layouts")
     from libtile_tools.layouts import main
 
     main()
 
 
 def annotate() -> None:
-    _begin()
+    _begin("annotate")
     from libtile_tools.annotate import main
 
     main()

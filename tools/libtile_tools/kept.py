@@ -3,7 +3,8 @@
 
 It holds the code of modules, each with the time and the size of the source that it was compiled from, and the code of
 texts that are compiled in every run, with the programs of regular expressions among them. Python itself keeps a file
-for each module, which it looks for in several folders and reads one by one; a tool needs some hundred of them.
+for each module, which it looks for in several folders and reads one by one; a tool needs some hundred of them. Each
+tool has a bundle of its own, since what all of them need has an index that takes as long to read as some modules.
 
     file  = MAGIC, length of the index (8 bytes, little-endian), index, code...
     index = marshal of (Python's version, length of the code, {source: (time, size, start, end)}, {text: (start, end)})
@@ -35,7 +36,7 @@ MAGIC = b"libtile bundle 3\n"
 _START = len(MAGIC) + 8
 
 MOST_TEXTS = 10_000
-"""A bundle with more texts, most of them of classes of older releases, begins anew; all tools together need 2000."""
+"""A bundle with more texts, most of them of classes of older releases, begins anew; a tool needs up to 2000."""
 
 _BY_OTHERS = 0o022
 """The bits of a mode by which the group or others may write."""
@@ -79,7 +80,7 @@ class Bundle:
         self._modules, self._texts = modules, texts
 
     def _part(self, start: int, end: int) -> bytes:
-        # Each by itself, and not the file as a whole: much of it is of other tools.
+        # Each by itself, and not the file as a whole: much of it is for other inputs.
         if hasattr(os, "pread"):
             return os.pread(self._descriptor, end - start, self._first + start)
         os.lseek(self._descriptor, self._first + start, os.SEEK_SET)
@@ -174,8 +175,8 @@ class Bundle:
         return True
 
 
-def bundle() -> Bundle | None:
-    """The tools' bundle: beside the code of this module where Python keeps that, or else in the user's cache.
+def bundle(tool: str = "tools") -> Bundle | None:
+    """The bundle of a tool: beside the code of this module where Python keeps that, or else in the user's cache.
 
     None when this Python keeps no code at all. An installation that others made and that cannot be written to has one
     in the cache of each user; a user without a home has none.
@@ -183,7 +184,7 @@ def bundle() -> Bundle | None:
     tag = sys.implementation.cache_tag
     if tag is None:
         return None
-    name = f"tools.{tag}{f'.opt-{sys.flags.optimize}' if sys.flags.optimize else ''}.bundle"
+    name = f"{tool}.{tag}{f'.opt-{sys.flags.optimize}' if sys.flags.optimize else ''}.bundle"
     here = os.path.dirname(os.path.abspath(__file__))
     if sys.pycache_prefix is not None:
         folder = os.path.join(sys.pycache_prefix, os.path.splitdrive(here)[1].lstrip(os.sep))

@@ -3,9 +3,9 @@
 
 Four things are done, all for a process that is a tool, never for one that imports libtile:
 
-- The code of modules comes from one file, the bundle (`libtile_tools.kept`), in place of a file for each module, and
-  what a module imports in any case is loaded before it, in one go (`libtile_tools.kept_imports`). A tool that finds
-  modules missing in it, or changed, adds them at its end.
+- The code of modules comes from one file, the tool's bundle (`libtile_tools.kept`), in place of a file for each
+  module, and what a module imports in any case is loaded before it, in one go (`libtile_tools.kept_imports`). A tool
+  that finds modules missing in it, or changed, adds them at its end.
 - `dataclasses` writes the methods of each class as text and compiles it, every time, and so do
   `libtile.support.records` with one method, the bytecode's reader, `inspect` and `typing` with annotations that are
   texts, and `collections` with tuples that have names. That code is in the bundle too, and so are the programs of
@@ -416,15 +416,15 @@ _patterns: KeptPatterns | None = None
 _finder: KeptFinder | None = None
 
 
-def install() -> None:
-    """Called first in a tool's process."""
+def install(tool: str = "tools") -> None:
+    """Called first in a tool's process; each tool has a bundle of its name."""
     global _kept, _generated, _finder
     if _generated is not None:
         return
     gc.disable()  # classes and code stay to the end
     _occupy_standard_descriptors()
     quick_imports.install()
-    _kept = bundle()
+    _kept = bundle(tool)
     if _kept is not None and PathFinder in sys.meta_path:  # as it is wherever nobody has replaced the way of importing
         _finder = KeptFinder(_kept)
         sys.meta_path.insert(sys.meta_path.index(PathFinder), _finder)
