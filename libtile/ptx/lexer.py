@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from typing import NamedTuple
 
 from libtile.ptx.errors import PtxFormatError
@@ -56,6 +55,8 @@ class LineMap:
         self.starts = [0] + [m.end() for m in re.finditer("\n", text)]
 
     def position(self, pos: int) -> tuple[int, int]:
+        from bisect import bisect_right  # which only errors need
+
         line = bisect_right(self.starts, pos)
         return line, pos - self.starts[line - 1] + 1
 

@@ -76,6 +76,14 @@ def test_what_two_processes_add_at_once_is_kept(tmp_path):
     assert {"x = 1", "x = 2", TEXT} == set(kept.Bundle(path)._texts)
 
 
+def test_texts_of_any_length_are_found_wherever_they_lie(tmp_path):
+    path = str(tmp_path / "tools.bundle")
+    texts = {str(number): "x" * (number * number % 9973 if number % 500 else 90_000) for number in range(1, 1001)}
+    kept.Bundle(path).save({}, texts)
+    bundle = kept.Bundle(path)
+    assert all(bundle.text(text) == value for text, value in reversed(texts.items()))
+
+
 def test_texts_are_begun_anew_when_there_are_too_many(tmp_path, monkeypatch):
     path = saved(tmp_path)
     for most, count in ((2, 2), (1, 1)):

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 MAGIC = b"libtile bundle 3\n"
 _START = len(MAGIC) + 8
+_BLOCK = 1 << 15
+"""Bytes of texts that are read at once."""
 
 MOST_TEXTS = 10_000
 """A bundle with more texts, most of them of classes of older releases, begins anew; a tool needs up to 2000."""
@@ -51,7 +53,7 @@ class Bundle:
         self.private = private
         self._modules: dict[str, tuple[int, int, int, int]] = {}
         self._texts: dict[str, tuple[int, int]] = {}
-        self._beginning: bytes | None = None
+        self._blocks: dict[int, bytes] = {}
         self._descriptor = -1
         self._first = 0
         try:
@@ -111,10 +113,14 @@ class Bundle:
         return None if found is None else marshal.loads(self._text(*found))
 
     def _text(self, start: int, end: int) -> bytes:
-        # All of them at once: they are small, many, and at the beginning.
-        if self._beginning is None:
-            self._beginning = self._part(0, max(end for _, end in self._texts.values()))
-        return self._beginning[start:end]
+        # Some at once: they are small and many, and those that are asked for together have been added together.
+        number = start // _BLOCK
+        first = number * _BLOCK
+        if end > first + _BLOCK:
+            return self._part(start, end)
+        if number not in self._blocks:
+            self._blocks[number] = self._part(first, first + _BLOCK)
+        return self._blocks[number][start - first : end - first]
 
     def save(self, modules: Mapping[str, NewModule], texts: Mapping[str, Any]) -> bool:
         """Write the bundle with what is new: sources with their states when they were compiled, and texts.

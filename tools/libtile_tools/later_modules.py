@@ -37,13 +37,14 @@ def load(module: ModuleType) -> None:
     name = module.__name__
     for finder in sys.meta_path:
         spec = finder.find_spec(name, None)
-        loader = None if spec is None else spec.loader
-        if loader is not None and hasattr(loader, "get_code"):  # it is not the one that gave out this module
+        if spec is None or spec.loader is None:
+            continue
+        if hasattr(spec.loader, "get_code"):  # it is not the one that gave out this module
             module.__class__ = ModuleType
-            module.__spec__, module.__loader__ = spec, loader
+            module.__spec__, module.__loader__ = spec, spec.loader
             if spec.origin is not None:
                 module.__file__ = spec.origin
-            loader.exec_module(module)
+            spec.loader.exec_module(module)
             return
     raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
