@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Collection, Sequence
+from math import prod
 
 from xdsl.ir import Operation, SSAValue
 
@@ -25,6 +26,7 @@ from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp, CopyOp
 from libtile.dialects.nv_tileas.tma import FenceProxyOp
 from libtile.dialects.nv_tileas.types import ConsumerTokenType
 from libtile.ir.places import walk
+from libtile.ir.tile_form import shape_of
 from libtile.lowering.tileas.agents.cluster_pipelines import ALIGNMENT
 from libtile.lowering.tileas.agents.consumers import check_warps, tile_registers
 from libtile.lowering.tileas.agents.fed_steps import FedSteps, NotSpecialized, operand_buffer
@@ -32,7 +34,7 @@ from libtile.lowering.tileas.agents.feeds import Feed
 from libtile.lowering.tileas.agents.remade import without_conversions
 from libtile.lowering.tileas.agents.step_reads import StepRead
 from libtile.lowering.tileas.ahead import is_inside
-from libtile.lowering.tileas.copies.tma_operands import TmaOperand, Unfit, check_token, tma_operand
+from libtile.lowering.tileas.copies.tma_operands import TmaOperand, Unfit, check_token, tma_operand, tma_tile
 from libtile.lowering.tileas.inserter import Inserter
 from libtile.lowering.tileas.memory import staging
 from libtile.lowering.tileas.memory.shared_memory import block_bytes, rings_bytes
@@ -42,6 +44,8 @@ from libtile.support.records import dataclass
 from libtile.targets import Target
 
 Values = dict[SSAValue, SSAValue]
+FEWEST_COPIED = 1024
+"""Elements of a tile that TMA copies for warps that compute with it; smaller ones they load themselves."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +86,7 @@ class StepChain(FedSteps):
         self.tiles_by_key: dict[object, TmaOperand] = {}
         self.reads_by_key: dict[object, StepRead] = {}
         self.bridges: dict[object, Bridge] = {}
+        self.by_warps = {} if self.issues_apart else self._read_by_warps()
         found: list[tuple[DotOp, MmaAtomAttr, object, object]] = []
         for product in products:
             try:
@@ -89,6 +94,7 @@ class StepChain(FedSteps):
                 found.append((product, atom, *self._sides(product, atom, products)))
             except Unfit as reason:
                 raise NotSpecialized(str(reason), product) from None
+        self._copy_for_warps()
         if self.tiles_by_key or self.issues_apart or any(isinstance(op, TiledLoadOp | LoadOp) for op in walk(loop)):
             self._hold(list(self.tiles_by_key.values()))
         self._look_ahead()
@@ -127,7 +133,7 @@ class StepChain(FedSteps):
             except Unfit:
                 given = without_conversions(value)
                 inside = is_inside(given, self.body)
-                if inside and len(products) == 1:
+                if inside and len(products) == 1 and not self._is_copied_whole():
                     raise
             in_registers = side == "a" and inside and self._lies_in_registers(product, atom)
             found.append(None if in_registers else self._bridged(atom, side, given, once=not inside))
@@ -151,6 +157,32 @@ class StepChain(FedSteps):
         if read is not None:
             self.reads_by_key[key] = read
         return key
+
+    def _read_by_warps(self) -> dict[TiledLoadOp, tuple[TmaOperand, StepRead]]:
+        """The loads of large tiles that TMA can copy to where the kernel's warps read them, and how."""
+        found = {}
+        for load in self.body.ops:
+            if isinstance(load, TiledLoadOp) and prod(shape_of(load.value.type)) >= FEWEST_COPIED:
+                try:
+                    check_token(load)
+                    tile = tma_tile(self.function, "", load)
+                    found[load] = tile, StepRead.of(self.gpu, "", tile, range(len(tile.type.shape)))
+                except Unfit:
+                    continue  # consumers load it themselves
+        return found
+
+    def _is_copied_whole(self) -> bool:
+        """Whether TMA can copy all large tiles of a step."""
+        loads = [op for op in self.body.ops if isinstance(op, TiledLoadOp | LoadOp)]
+        return all(load in self.by_warps or prod(shape_of(load.value.type)) < FEWEST_COPIED for load in loads)
+
+    def _copy_for_warps(self) -> None:
+        """Have TMA copy what only warps read as well: of the tiles that operands are computed of."""
+        copied = {tile.load for tile in self.tiles_by_key.values()}
+        for load, (tile, read) in self.by_warps.items():
+            if load not in copied:
+                self.renamed.add(load)
+                self.tiles_by_key[load], self.reads_by_key[load] = tile, read
 
     def _bridged(self, atom: MmaAtomAttr, side: str, value: SSAValue, *, once: bool) -> object:
         """An operand that consumers bring to shared memory in each step, or once."""
