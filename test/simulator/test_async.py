@@ -225,6 +225,12 @@ def test_the_place_of_an_mbarrier_is_another_s_when_it_was_invalidated(use: str,
     run(ended, np.zeros(32, np.uint32), prelude=SHARED)
 
 
+def test_nothing_is_invalidated_where_there_is_no_mbarrier() -> None:
+    body = "mov.u32 %r20, bar; @!%p0 mbarrier.inval.shared::cta.b64 [%r20];"
+    assert fault(body, np.zeros(32, np.uint32), source()).kind == "illegal-instruction"
+    run(body, np.zeros(32, np.uint32), source(), prelude=SHARED, checks="full,-mbarrier-init")
+
+
 def test_a_copy_is_waited_for_before_the_cta_ends() -> None:
     """Its bytes, and those of its mbarrier, may be another CTA's by then."""
     found = fault(init(1) + BULK, np.zeros(64, np.uint32), source(), block=64)

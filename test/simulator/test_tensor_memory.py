@@ -235,6 +235,14 @@ def test_words_that_nothing_wrote_are_not_read() -> None:
     run(LD + WAIT_LD, checks="full,-uninitialized")
 
 
+def test_a_load_whose_registers_are_used_is_done_where_waits_for_it_are_not_checked() -> None:
+    body = fill(32) + LD + "add.u32 %v0, %v0, 1;" + access("st", "32x32b", 4) + WAIT_ST
+    assert "uses %v0" in fault_of(body).message
+    run(body, checks="full,-tcgen05-load")
+    unused = fill(32) + LD + access("st", "32x32b", 4) + WAIT_ST
+    assert "before tcgen05.wait::ld" in fault_of(unused, checks="full,-tcgen05-load").message
+
+
 def test_an_address_beyond_the_columns_is_out_of_bounds_at_every_level() -> None:
     body = "mov.u32 %r8, 510; shl.b32 %r9, %r1, 21; add.u32 %r8, %r8, %r9;" + access("ld", "32x32b", 4, "%r8")
     found = fault_of(body, checks="off")
