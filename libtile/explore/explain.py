@@ -169,9 +169,10 @@ def _of_code(record: Record, made: Compilation, kernel: KernelFacts) -> Iterator
     if kernel.spills:
         ops = kernel.local
         for op, count in Counter(ops).most_common(3):
+            accesses = f"{count} access{'' if count == 1 else 'es'} to local memory"
             yield Finding(
                 Weight.SLOW,
-                f"{count} accesses to local memory: {kernel.registers} registers a thread do not hold what is alive",
+                f"{accesses}: {kernel.registers} registers a thread do not hold what is alive",
                 "a smaller tile, or a lower occupancy hint, leaves more room", _place(record, op), kernel.title,
             )  # fmt: skip
         if not ops:

@@ -15,6 +15,16 @@ from .types import TYPES
 
 _LINKAGE = (".visible", ".extern", ".weak", ".common")
 _SPACES = (".global", ".const", ".shared", ".local", ".param")
+_COUNTS = (
+    ".maxnreg",
+    ".maxntid",
+    ".minnctapersm",
+    ".maxnctapersm",
+    ".reqntid",
+    ".reqnctapercluster",
+    ".maxclusterrank",
+)
+"""Directives of an entry that say how many."""
 _UNSUPPORTED = (".texref", ".samplerref", ".surfref", ".tex")
 
 
@@ -179,6 +189,8 @@ class _ModuleParser:
                     break
             if word == ".pragma":
                 s.accept(";")
+            if word in _COUNTS and not values:
+                s.fail(f"{word} has no number")
             function.directives[word[1:]] = tuple(values)
 
     def _parameters(self) -> list[Parameter]:

@@ -118,6 +118,12 @@ def test_unknown_directives_of_entries_and_debug_sections_are_skipped() -> None:
     assert parsed.files == {1: "a.cu"}
 
 
+@pytest.mark.parametrize("directive", ["maxnreg", "maxntid", "minnctapersm", "reqntid", "reqnctapercluster"])
+def test_a_directive_that_says_how_many_has_a_number(directive: str) -> None:
+    with pytest.raises(PtxError, match=rf"\.{directive} has no number"):
+        parse_ptx(module("", directives=f".{directive}"))
+
+
 def test_operands_are_resolved_to_records() -> None:
     text = module("ld.global.v2.u32 {%r1, %r2}, [%rd1+-8]; mov.u32 %r3, var+4;", prelude=".global .u32 var[2];")
     load, move = (i for i in parse_ptx(text).functions["k"].body or [] if getattr(i, "opcode", "") in ("ld", "mov"))

@@ -65,7 +65,9 @@ def _share(layout: LinearLayout) -> Limit:
     """What the tile has for each thread: none of them has copies of what others have, for wider accesses."""
     threads = 1 << sum(len(layout.basis(name)) for name in (LANE, WARP))
     elements = prod(layout.shape)
-    return max(elements // threads, 1), f"the tile has only {elements} elements for {threads} threads"
+    return max(
+        elements // threads, 1
+    ), f"the tile has only {elements} element{'' if elements == 1 else 's'} for {threads} threads"
 
 
 def _adjacent(layout: LinearLayout, dim: int, most: int) -> Limit:
