@@ -52,6 +52,28 @@ def test_a_fed_loop_gives_what_numpy_gives(m, n, k, options, order):
     np.testing.assert_allclose(c, wanted, atol=1e-3)
 
 
+def test_which_tile_may_be_a_branchs_result():
+    """The producer's places come from numbers that a branch computes in front of both agents: it stays one, as it
+    divides by a number that may be zero."""
+    branch = """%p0, %by, %bz = get_tile_block_id : tile<i32>
+    %0 = constant <i32: 0> : tile<i32>
+    %first = cmpi equal %p0, %0, signed : tile<i32> -> tile<i1>
+    %bx = if %first -> (tile<i32>) {
+      yield %p0 : tile<i32>
+    } else {
+      %all = muli %p0, %n : tile<i32>
+      %row = divi %all, %n signed : tile<i32>
+      yield %row : tile<i32>
+    }
+"""
+    text = tile_gemm(m=64, n=32).replace("%bx, %by, %bz = get_tile_block_id : tile<i32>\n", branch)
+    made, reason = parted(text)
+    assert reason is None and made.index("arith.divsi") < made.index("agent_switch")
+    a, b, c, wanted = operands(136, 64, 144)
+    run(text, [a, b, c, 136, 64, 144], (3, 2, 1), block_order=1)
+    np.testing.assert_allclose(c, wanted, atol=1e-3)
+
+
 @pytest.mark.parametrize("text", [tile_gemm(m=64), persistent()])
 def test_loops_of_no_steps_give_zeros(text):
     a, b, c = np.zeros((64, 1), np.float16), np.zeros((1, 64), np.float16), np.full((64, 64), 7, np.float32)

@@ -108,11 +108,19 @@ def needed(outer: Operation, loop: scf.ForOp, users: Iterable[Operation], initia
                 carried.add(value)
                 work += _given(value)
         elif owner.parent in blocks and owner not in ops:
-            if not _is_repeated(owner):
+            if not is_repeated(owner):
                 raise Unfit("an address depends on what the loop around its loop computes")
             ops.add(owner)
             work += [v for op in walk(owner) for v in op.operands if not _is_within(v, owner)]
     return Needed(frozenset(ops), frozenset(carried))
+
+
+def taken(outer: Operation, loop: Operation, wanted: Needed) -> list[SSAValue]:
+    """What an agent that has a nest again takes: what decides where control goes, what the ops that are `wanted` of it
+    use, and what its carried numbers begin with."""
+    found = [v for op in path(outer, loop) for v in _decides(op)]
+    found += [v for op in wanted.ops for inner in walk(op) for v in inner.operands]
+    return found + [v for value in wanted.carried for v in _given(value)]
 
 
 def repeat(at: Inserter, outer: Operation, loop: Operation, wanted: Needed, starts: Places, turns: Turns) -> Places:
@@ -361,11 +369,11 @@ def _is_new(owner: Operation | Block) -> bool:
     return isinstance(owner, Operation) and owner.has_trait(FreshToken)
 
 
-def _is_repeated(op: Operation) -> bool:
+def is_repeated(op: Operation) -> bool:
     """Whether an agent may run an op again by itself: it computes numbers or loads some, and so does all within it."""
     if op.regions:
         inside = (inner for inner in walk(op) if inner is not op)
-        return isinstance(op, KINDS) and all(i.has_trait(IsTerminator) or _is_repeated(i) for i in inside)
+        return isinstance(op, KINDS) and all(i.has_trait(IsTerminator) or is_repeated(i) for i in inside)
     # Divisions are computed for tiles that there are, as in the loop itself.
     return is_pure(op) or isinstance(op, DIVISIONS) or loads_a_number(op)
 

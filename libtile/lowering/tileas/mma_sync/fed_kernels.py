@@ -4,9 +4,9 @@ loops that a producer feeds (`fed_loops`), and what these need together.
 
 Loops that stand one after the other are fed in turn. Those whose steps have tiles of the same shapes share a pipeline,
 so that the tiles of the next one come in while what is between them is computed. What the producer needs is computed in
-front of the agents, by all of their threads. Both agents go through a loop over tiles around the loops (`persistent`),
-from one iteration of which to the next they carry where they are in the pipelines: the first tiles of the next one come
-in while this one is stored.
+front of the agents, by all of their threads. Both agents go through loops and branches around the loops (`nests`), as
+one over tiles, from one iteration of which to the next they carry where they are in the pipelines: the first tiles of
+the next one come in while this one is stored.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 
 from libtile.codegen.memory import MAX_ACCESS_BYTES
 from libtile.dialects import scf
-from libtile.dialects.arith import DIVISIONS
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileaa.pointers import MakeMemRefOp
 from libtile.dialects.nv_tileaa.terminators import ReturnIfOp, ReturnOp
@@ -29,7 +28,7 @@ from libtile.dialects.nv_tileas.memory import TiledLoadOp
 from libtile.dialects.nv_tileas.pipeline import AgentSwitchOp, CreatePipelineOp, PipelineYieldOp
 from libtile.dialects.nv_tileas.products import ScaledDotOp
 from libtile.ir.places import walk
-from libtile.ir.tile_form import element_of, shape_of
+from libtile.ir.tile_form import element_of, erase, shape_of
 from libtile.layouts.shared_access import PIECE_BYTES
 from libtile.lowering.tileas.agents import nests
 from libtile.lowering.tileas.agents.consumers import PRODUCER_WARPS, REGISTER_STEP, consumer_registers, tile_registers
@@ -50,7 +49,6 @@ from libtile.lowering.tileas.mma_sync.fed_loops import (
     ends,
     name,
 )
-from libtile.lowering.tileas.pipelines.loop_pipelines import carry_more
 from libtile.lowering.tileas.pipelines.schedule import (
     ACCUMULATOR,
     LOADS,
@@ -136,18 +134,11 @@ class FedKernel:
             )
         return inner
 
-    def _outer(self, loops: Sequence[scf.ForOp]) -> scf.ForOp | None:
-        """The loop over tiles around all loops; None where they are the function's."""
-        block = self.function.body.block
-        around = {loop.parent_op() for loop in loops}
-        if len(around) > 1:
+    def _outer(self, loops: Sequence[scf.ForOp]) -> Operation | None:
+        """The outermost loop or branch around all loops; None where they are the function's."""
+        if len({loop.parent for loop in loops}) > 1:
             raise Unfit("the kernel loads operands in loops within each other")
-        (outer,) = around
-        if outer is self.function:
-            return None
-        if not isinstance(outer, scf.ForOp) or outer.parent is not block:
-            raise Unfit("its loop is within another op")
-        return outer
+        return nests.outermost(self.function, loops[0])
 
     def _share_stages(self) -> list[Stages]:
         """The pipelines, of which loops share those whose stages hold the same."""
@@ -174,8 +165,8 @@ class FedKernel:
         found = self._closure([v for loop in self.loops for v in loop.outside()] + [op.condition for op in returns])
         start = self.loops[0].loop if self.outer is None else self.outer
         for op in found:
-            is_there = loads_a_number(op) and op.is_before_in_block(start)
-            if not is_pure(op) and not isinstance(op, DIVISIONS) and not is_there:
+            loads = any(map(loads_a_number, walk(op)))
+            if not nests.is_repeated(op) or (loads and not op.is_before_in_block(start)):
                 raise Unfit(f"its copies need what '{op.name}' gives")
         for op in block.ops if returns else ():
             # The agents begin behind this, and what the kernel's warps do before it would be left out.
@@ -199,7 +190,7 @@ class FedKernel:
             op = work.pop().owner
             if isinstance(op, Operation) and op.parent is self.function.body.block and op not in found:
                 found.add(op)
-                work += op.operands
+                work += [v for inner in walk(op) for v in inner.operands]
         return found
 
     def _budget(self) -> tuple[int, int] | None:
@@ -248,7 +239,11 @@ class FedKernel:
         return OTHER_REGISTERS + sum(map(tile_registers, held))
 
     def _is_before(self, value: SSAValue) -> bool:
-        blocks = [self.function.body.block, *([] if self.outer is None else [self.outer.body.block])]
+        around = [] if self.outer is None else nests.path(self.outer, self.loops[0].loop)
+        blocks = [
+            self.function.body.block,
+            *(block for op in around for region in op.regions for block in region.blocks),
+        ]
         return isinstance(value.owner, Operation) and value.owner.parent in blocks
 
     @property
@@ -293,16 +288,18 @@ class FedKernel:
         """Stages that there is room for."""
         limit, stages, piece = block_bytes(self.gpu, self.spec), 0, PIECE_BYTES
         if self.outer is not None:
-            return self._stages_beside(self.outer, pipelines, limit, most)
+            return self._stages_beside(pipelines, limit, most)
         while stages < ENOUGH_STAGES and piece >= PIECE_BYTES // 16:
             stages = max(stages, self._stages_in(pipelines, limit - self._exchanged(piece), most))
             piece //= 2
         return stages
 
-    def _stages_beside(self, outer: scf.ForOp, pipelines: Sequence[Stages], limit: int, most: int) -> int:
+    def _stages_beside(self, pipelines: Sequence[Stages], limit: int, most: int) -> int:
         """Stages that there is room for beside what a loop over tiles stores or exchanges, which never drains them;
         0 where there are too few."""
-        kept = [] if self.copiers else staging.kept_beside(self.function, outer.body.block, self._gone, MAX_BOX)
+        tile = self.loops[0].loop.parent
+        assert tile is not None
+        kept = [] if self.copiers else staging.kept_beside(self.function, tile, self._gone, MAX_BOX)
         exchanges = Exchanges(self.function, self._gone)
         kept += [exchanges.bytes(self._loaded, (), PIECE_BYTES // n) for n in (1, 2, 4, 8, 16)]
         found = (self._stages_in(pipelines, limit - n, most) for n in kept)
@@ -400,15 +397,22 @@ class FedKernel:
         at.add(PipelineYieldOp.make())
 
     def _rebuild(self, places: Places) -> None:
-        """The loops again, which carry where they read as well, and so does one over tiles around them."""
-        outer, starts = self.outer, list(places.values())
-        if outer is not None:
-            block = outer.body.block
-            places = {stages: block.insert_arg(v.type, len(block.args)) for stages, v in places.items()}
-        for loop in self.loops:
-            loop.rebuild(places)
-        if outer is not None:
-            carry_more(outer, starts, list(places.values()))
+        """The loops again, which carry where they read as well, and so do loops and branches around them."""
+        outer, order = self.outer, list(places)
+
+        def inside(given: Sequence[SSAValue]) -> list[SSAValue]:
+            reached = dict(zip(order, given))
+            for loop in self.loops:
+                loop.rebuild(reached)
+            return [reached[stages] for stages in order]
+
+        if outer is None:
+            inside(list(places.values()))
+            return
+        assert outer.parent is not None
+        at = Inserter(outer.parent, outer, outer.location)
+        nests.carry(at, outer, self.loops[0].loop, list(places.values()), inside)
+        erase(outer)
 
 
 def _is_of_factors(load: Load) -> bool:

@@ -133,11 +133,11 @@ Places = dict[Stages, SSAValue]
 
 
 class FedLoop:
-    """A loop of a kernel, in a loop over tiles or in none, that a producer feeds with the tiles of some loads: by TMA,
-    or by so many warps that copy. Unfit where it stays as it is."""
+    """A loop of a kernel, in loops and branches (of which `outer` is the outermost) or in none, that a producer feeds
+    with the tiles of some loads: by TMA, or by so many warps that copy. Unfit where it stays as it is."""
 
     def __init__(
-        self, function: FuncOp, gpu: Target, loop: scf.ForOp, outer: scf.ForOp | None, loads: Sequence[Load],
+        self, function: FuncOp, gpu: Target, loop: scf.ForOp, outer: Operation | None, loads: Sequence[Load],
         copiers: int = 0,
     ):  # fmt: skip
         self.function, self.gpu, self.loop, self.outer = function, gpu, loop, outer
@@ -243,9 +243,9 @@ class FedLoop:
         loop = self.loop
         work: list[SSAValue] = [loop.lb, loop.ub, loop.step]
         work += [loop.iter_args[n] for n in self.ahead.carried]
-        work += [v for op in (*self.ahead.ops, *self.ahead.updates, *self.each.ops) for v in op.operands]
+        work += [v for op in (*self.ahead.ops, *self.ahead.updates) for v in op.operands]
         if self.outer is not None:
-            work += [self.outer.lb, self.outer.ub, self.outer.step]
+            work += nests.taken(self.outer, loop, self.each)
         for tile in self.tiles:
             if isinstance(tile, TmaOperand):
                 work += [*tile.memref.results, *tile.load.group("indices")]
