@@ -14,6 +14,9 @@ from libtile.passes.pipelines import compile_pipeline
 from libtile.runtime.tensor_maps import tensor_map
 from libtile.simulator import EncodedTensorMap, SimulationFault, run_ptx
 
+TURNED = compile_pipeline(3).replace("tileas-specialize", "tileas-specialize{run-ahead=false}")
+"""The passes without the schedule that issues the first products of the next turn early."""
+
 
 def run(
     text: str, m: int, n: int, d: int, rows: int, columns: int,
@@ -27,7 +30,8 @@ def run(
     libtile.run(
         libtile.parse(text), grid=(-(-rows // m), heads, 1),
         args=[q, k, v, o, heads, rows, columns, rows * d, columns * d],
-        backend="simulator", gpu_name=gpu_name, check="full", block_order=order, schedule="specialized", **options,
+        backend="simulator", gpu_name=gpu_name, check="full", block_order=order,
+        **({} if "pipeline" in options else {"schedule": "specialized"}), **options,
     )  # fmt: skip
     # Columns beyond the end are zeros, which the kernel takes for columns like others.
     more = -columns % n
@@ -93,8 +97,9 @@ def run_with_more_scores(m: int, rows: int, columns: int, order=None, gpu_name="
 
 def compiled(text: str, **options):
     return libtile.compile(
-        libtile.parse(text), gpu_name="sm_90", launch_abi="simt", schedule="specialized", keep_text=True, **options
-    )
+        libtile.parse(text), gpu_name="sm_90", launch_abi="simt", keep_text=True,
+        **({} if "pipeline" in options else {"schedule": "specialized"}), **options,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -105,7 +110,10 @@ def compiled(text: str, **options):
         ((64, 32, 32), 64, 32, {"order": 5}),  # one iteration
         ((64, 32, 32), 128, 128, {"causal": True, "order": 1}),
         ((128, 32, 64), 136, 32 * 3 + 16, {"order": 2}),
-        ((128, 64, 128), 128, 64 * 2 + 16, {"order": 2}),  # two warpgroups, which take turns
+        ((128, 64, 128), 128, 64 * 2 + 16, {"order": 2}),  # two warpgroups
+        ((128, 64, 128), 128, 64 * 2 + 16, {"order": 2, "pipeline": TURNED}),  # which take turns
+        ((128, 64, 128), 128, 64 * 2, {"order": 4}),  # two iterations
+        ((128, 64, 128), 136, 64, {"order": 5}),  # one
     ],
 )
 def test_attention_is_parted_and_right(shape, rows, columns, options):
@@ -126,13 +134,14 @@ def test_attention_is_right_in_every_schedule(seed, causal):
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize(("shape", "causal"), [((128, 64, 128), True), ((128, 128, 64), False)])
-def test_warpgroups_take_turns_in_every_schedule(shape, causal, seed):
-    run(attention(*shape, causal), *shape, 200, shape[1] * 3 + 24, causal=causal, order=seed)
+@pytest.mark.parametrize("pipeline", [compile_pipeline(3), TURNED], ids=["ahead", "turned"])
+def test_two_warpgroups_in_every_schedule(shape, causal, pipeline, seed):
+    run(attention(*shape, causal), *shape, 200, shape[1] * 3 + 24, causal=causal, order=seed, pipeline=pipeline)
 
 
 @pytest.fixture(scope="module")
 def two_groups():
-    return compiled(attention(128, 64, 128), emit="ptx")
+    return compiled(attention(128, 64, 128), emit="ptx", pipeline=TURNED)
 
 
 @pytest.mark.parametrize(
@@ -183,6 +192,28 @@ def test_code_of_attention(causal, most):
     assert ["BAR.ARV" in loop[i] for i in turns] == [False, True]
     assert turns[0] < products[0] and products[-1] < turns[1] < waits[0]
     # What stands for a store of words is never taken, and no other store is in the loop.
+    assert all(line.startswith("@") for line in loop if re.search(r"\bSTS|\bSTL|\bLDL", line))
+
+
+@pytest.mark.parametrize(
+    ("shape", "causal", "most"),
+    [((128, 128, 64), False, 420), ((128, 128, 64), True, 560), ((128, 64, 128), True, 380)],
+)
+def test_first_products_of_the_next_turn_are_issued_early(shape, causal, most):
+    """Where registers suffice for two turns' scores, exponentials wait for no product of their own turn."""
+    made = compiled(attention(*shape, causal))
+    kernel = made.kernels["attention"]
+    assert "(C75" not in made.log and kernel.spills == 0
+    loop = min((x for x in loops_of(made.cubin) if any("HGMMA" in line for line in x)), key=len)
+    assert len(loop) <= most
+    # What gives a new tile of scores is the one product of a turn that begins with zeros.
+    products = [i for i, line in enumerate(loop) if "HGMMA" in line]
+    scores = next(i for i in products if "RZ" in loop[i])
+    exponentials = [i for i, line in enumerate(loop) if "MUFU.EX2" in line]
+    (last,) = [i for i, line in enumerate(loop) if re.search(r"WARPGROUP.DEPBAR.LE gsb0, 0x0", line)]
+    assert products[0] < scores < products[-1] < exponentials[0] and exponentials[-1] < last
+    # Nobody takes turns, and no store is made.
+    assert not any(re.search(r"\bBAR\b", line) for line in loop)
     assert all(line.startswith("@") for line in loop if re.search(r"\bSTS|\bSTL|\bLDL", line))
 
 
@@ -312,7 +343,7 @@ def test_why_a_chain_is_not_parted():
     assert said == {"its loop has fewer than two turns"}
 
 
-@pytest.mark.parametrize("options", ["", "{take-turns=false}"])
+@pytest.mark.parametrize("options", ["{run-ahead=false}", "{run-ahead=false take-turns=false}", ""])
 def test_an_option_says_whether_warpgroups_take_turns(options):
     """The first one has the first turn, and takes the last one that is handed on."""
     passes = compile_pipeline(3).replace("tileas-specialize", f"tileas-specialize{options}")
@@ -320,7 +351,8 @@ def test_an_option_says_whether_warpgroups_take_turns(options):
         libtile.parse(attention(128, 64, 128)), gpu_name="sm_90", emit="tileas", pipeline=passes
     ).tileas
     turns = re.findall(r"nv_tileas\.(take_turn|hand_on_turn) \{([^}]*)\}", made)
-    assert turns == ([] if options else [
+    assert ("held" in made) == (not options)
+    assert turns == ([] if options != "{run-ahead=false}" else [
         ("hand_on_turn", "first, groups = 2, id = 3"),
         ("take_turn", "groups = 2, id = 3"),
         ("hand_on_turn", "groups = 2, id = 3"),

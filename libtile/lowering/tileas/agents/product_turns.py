@@ -24,9 +24,10 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Block, Operation, SSAValue
 
 from libtile.dialects import scf
+from libtile.dialects.arith import ConstantOp
 from libtile.dialects.nv_tileaa.collectives import Collective
 from libtile.dialects.nv_tileaa.pointers import FpToFpOp
-from libtile.dialects.nv_tileaa.shapes import ViewOp
+from libtile.dialects.nv_tileaa.shapes import BroadcastOp, SplatOp, ViewOp
 from libtile.dialects.nv_tileas.memory import LoadOp, TiledLoadOp
 from libtile.dialects.nv_tileas.products import DotOp
 from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp
@@ -36,6 +37,8 @@ from libtile.lowering.to_tileas.accesses import element_bytes
 from libtile.support.records import dataclass
 
 _WITH_REGIONS = (scf.IfOp, Collective)
+_COPIES = (ConstantOp, SplatOp, BroadcastOp, ViewOp)
+"""Ops whose results are other registers' values."""
 
 
 @dataclass(frozen=True)
@@ -120,6 +123,43 @@ def early_loads(ops: Sequence[Operation], body: Block) -> list[Operation]:
             if all(is_pure(other) and not isinstance(other, DotOp) for other in needed):
                 found |= {op, *needed}
     return [op for op in ops if op in found]
+
+
+@dataclass(frozen=True)
+class Readers:
+    """What is between leading and trailing products and reads the results of leading ones, with all that it needs:
+    what has to be computed before their registers are others'.
+
+    `given` are the values that the rest of an iteration takes of it and that come from these results; `beside` those
+    between that come from none, and are more than copies of others.
+    """
+
+    ops: tuple[Operation, ...]
+    given: tuple[SSAValue, ...]
+    beside: tuple[SSAValue, ...]
+
+
+def readers(parts: Parts) -> Readers:
+    """The readers of the leading products' results."""
+    first: set[Operation] = set()
+    results: set[SSAValue] = {p.result for p in parts.leading}
+    made = set(results)
+    body = parts.leading[0].parent
+    assert body is not None
+    for op in parts.between:
+        taken = set(uses_of(op))
+        if taken & results:
+            first |= {op, *(o for o in _behind(taken, body)[0] if o in parts.between)}
+            if isinstance(op, scf.IfOp):
+                results |= set(op.results)  # in one of its branches they are the same values
+        if taken & made:
+            made |= set(op.results)
+    others = [op for op in (*parts.between, *parts.after, *parts.late) if op not in first]
+    wanted = {v for op in others for v in uses_of(op)} | set(parts.handed)
+    ordered = [op for op in parts.between if op in first]
+    given = [v for op in ordered for v in op.results if v in made and v in wanted]
+    beside = [v for op in parts.between if not isinstance(op, _COPIES) for v in op.results if v not in made]
+    return Readers(tuple(ordered), tuple(given), tuple(beside))
 
 
 def pinned(parts: Parts, most: int) -> SSAValue | None:

@@ -40,7 +40,7 @@ def _reads_shared_memory(gpu: Target) -> bool:
     return gpu.has("wgmma") or gpu.has("tcgen05")
 
 
-def specialize(function: FuncOp, gpu: Target, most: int, take_turns: bool, in_parts: bool) -> bool:
+def specialize(function: FuncOp, gpu: Target, most: int, take_turns: bool, run_ahead: bool, in_parts: bool) -> bool:
     """Part one kernel's agents, if it can be; returns whether it was. Otherwise its products say why not."""
     found = None
     if any(isinstance(op, AgentSwitchOp) for op in function.body.block.ops):
@@ -51,7 +51,7 @@ def specialize(function: FuncOp, gpu: Target, most: int, take_turns: bool, in_pa
         else:
             found = planned
     if isinstance(found, Chain):
-        found.take_turns = take_turns
+        found.take_turns, found.run_ahead = take_turns, run_ahead
     if found is not None:
         found.make()
         explain_asynchronous(function, gpu)

@@ -42,6 +42,8 @@ class SpecializePass(ModulePass):
     num_stages: int = MAX_STAGES
     take_turns: bool = True
     """Two warpgroups issue the products of a chain one after the other."""
+    run_ahead: bool = True
+    """The first products of a chain's next turn are issued before what this one computes, where registers suffice."""
     in_parts: bool = True
     """The tiles of a step come in parts along k, each with a stage of its own, where few stages hold a step each."""
     by_threads: bool = False
@@ -52,18 +54,19 @@ class SpecializePass(ModulePass):
             if isinstance(inner, FuncOp) and inner.kernel_spec is not None and inner.kernel_spec.target is not None:
                 gpu = target(inner.kernel_spec.target)
                 if has_agents(gpu) or (self.by_threads and feeds_by_threads(gpu)):
-                    specialize(inner, gpu, self.num_stages, self.take_turns, self.in_parts)
+                    specialize(inner, gpu, self.num_stages, self.take_turns, self.run_ahead, self.in_parts)
 
 
 def specialize(
-    function: FuncOp, gpu: Target, most: int = MAX_STAGES, take_turns: bool = True, in_parts: bool = True
-) -> bool:
+    function: FuncOp, gpu: Target, most: int = MAX_STAGES, take_turns: bool = True, run_ahead: bool = True,
+    in_parts: bool = True,
+) -> bool:  # fmt: skip
     """Part one kernel's agents, if it can be; returns whether it was. Otherwise its products say why not."""
     if not _has_products(function):
         return False
     from libtile.lowering.tileas.parting import parted_loops  # much code, for kernels with products alone
 
-    return parted_loops.specialize(function, gpu, most, take_turns, in_parts)
+    return parted_loops.specialize(function, gpu, most, take_turns, run_ahead, in_parts)
 
 
 def is_fit(function: FuncOp, gpu: Target) -> bool:

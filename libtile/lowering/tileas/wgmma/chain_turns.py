@@ -50,6 +50,7 @@ class ChainTurns:
         self.own = [r for p in self.leading for r in p.moving]
         self.before = [r for p in self.trailing for r in p.moving]
         self.others = [n for n in range(len(self.loop.results)) if n not in parts.accumulators]
+        self.handed: Sequence[SSAValue] = parts.handed
 
     def make(self, at: Inserter) -> Sequence[SSAValue]:
         """What the loop gives, which is what it begins with if it has no iteration."""
@@ -78,7 +79,7 @@ class ChainTurns:
         return {self.body.args[1 + n]: value for n, value in zip(self.others, given, strict=True)}
 
     def _handed(self, values: Values) -> list[SSAValue]:
-        return [values.get(v, v) for v in self.parts.handed]
+        return [values.get(v, v) for v in self.handed]
 
     def _in_order(self, ops: Collection[Operation]) -> list[Operation]:
         return [op for op in self.chain.ops if op in ops]
@@ -152,7 +153,7 @@ class ChainTurns:
         """What turns hand on: places, what is carried beside sums, and what trailing products take."""
         moving, rest = [*self.own, *self.before], list(given)
         places, rest = dict(zip(moving, rest)), rest[len(moving) :]
-        return places, rest[: len(self.others)], dict(zip(self.parts.handed, rest[len(self.others) :]))
+        return places, rest[: len(self.others)], dict(zip(self.handed, rest[len(self.others) :]))
 
     # -- turns of warpgroups ------------------------------------------------------------------------------------------
 

@@ -45,6 +45,7 @@ from libtile.dialects.nv_tileas.types import (
     PipelineType,
     ProducerTokenType,
 )
+from libtile.ir.places import uses_of
 from libtile.ir.tile_form import erase, shape_of
 from libtile.layouts.shared_access import PIECE_BYTES
 from libtile.lowering.tileas.agents.cluster_pipelines import ALIGNMENT, end_agents, make_pipelines
@@ -58,7 +59,7 @@ from libtile.lowering.tileas.agents.consumers import (
     tile_registers,
 )
 from libtile.lowering.tileas.agents.fed_steps import NotSpecialized
-from libtile.lowering.tileas.agents.product_turns import Parts, parts_of
+from libtile.lowering.tileas.agents.product_turns import Parts, parts_of, readers
 from libtile.lowering.tileas.agents.promoted import MOST_DEPTH
 from libtile.lowering.tileas.ahead import computed_ahead
 from libtile.lowering.tileas.cleanup import drop_unused
@@ -69,6 +70,7 @@ from libtile.lowering.tileas.memory.shared_memory import block_bytes, rings_byte
 from libtile.lowering.tileas.pipelines.operand_paths import operand_path
 from libtile.lowering.tileas.pipelines.schedule import is_zero, stages_wanted
 from libtile.lowering.tileas.wgmma.chain_turns import ChainTurns
+from libtile.lowering.tileas.wgmma.turns_ahead import TurnsAhead
 from libtile.lowering.to_tileas.types import layout_of
 from libtile.support.records import dataclass, replace
 from libtile.targets import Target
@@ -180,7 +182,7 @@ class Chain:
         spec = function.kernel_spec
         assert spec is not None
         self.function, self.gpu, self.spec = function, gpu, spec
-        self.take_turns = True
+        self.take_turns = self.run_ahead = True
         loop = products[0].parent_op()
         assert isinstance(loop, scf.ForOp)
         self.loop, self.body = loop, loop.body.block
@@ -278,6 +280,24 @@ class Chain:
         """The parts of turns whose products fit the registers of a thread, loads before them if these fit, too."""
         late = replace(parts, early=(), between=tuple(op for op in self.ops if op in (*parts.early, *parts.between)))
         return next((p for p in (parts, late) if self._registers(p) <= self._limit()), None)
+
+    def _runs_ahead(self, parts: Parts) -> bool:
+        """Whether the leading products of the next iteration are issued in front of what is between (`TurnsAhead`):
+        warpgroups have a block's registers to themselves, what it takes of their results fits beside them, and what
+        else it makes, some of it is left to compute behind them, and there are stages for trailing products that are an
+        iteration late."""
+        if not self.run_ahead or not parts.between or self.spec.num_warps not in BUDGETS:
+            return False
+        if any(r.type.stages < 2 for p in self.products for r in p.moving):
+            return False
+        taken = {v for op in (*parts.after, *parts.late, *parts.trailing) for v in uses_of(op)}
+        if any(p.result in taken for p in parts.leading):
+            return False
+        found = readers(parts)
+        if not any(_is_matrix(v) for op in parts.between if op not in found.ops for v in op.results):
+            return False
+        kept = sum(tile_registers(v) for v in (*found.given, *found.beside) if _is_matrix(v))
+        return self._registers(parts) + kept <= self._limit()
 
     def _limit(self) -> int:
         return consumer_registers(self.spec, self.gpu, budget_of(self.spec, self.gpu))
@@ -385,7 +405,8 @@ class Chain:
         if self.parts is None:
             results = self._serial(at, starts)
         else:
-            results = ChainTurns(self, self.parts, count, starts).make(at)
+            turns = TurnsAhead if self._runs_ahead(self.parts) else ChainTurns
+            results = turns(self, self.parts, count, starts).make(at)
         for ring in self.rings:
             if ring.once:
                 at.add(ConsumerReleaseOp.make(self.held[ring][0]))
