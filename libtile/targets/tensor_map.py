@@ -18,7 +18,9 @@ it. The driver also refuses what its documentation does not mention (rows of int
 16 bytes, boxes from 256 KiB on), which is kept here, and takes swizzles of maps that are interleaved by 32 bytes which
 its documentation forbids: those are decoded, and not encoded.
 
-Not made or read here: the maps of `cuTensorMapEncodeIm2colWide` (sm_100), as none has been seen.
+Not made or read here: the maps of `cuTensorMapEncodeIm2colWide`, as none has been seen. A driver (595, CUDA 13.2)
+encodes no map of any kind before cuInit has found a device, and by its documentation wide ones only beside one of
+compute capability 10.
 
 All sequences go from the innermost dimension outward, as in `cuTensorMapEncodeTiled` and `cuTensorMapEncodeIm2col`,
 whose limits are kept.
