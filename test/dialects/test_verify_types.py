@@ -144,6 +144,10 @@ def test_a_valid_type_has_no_message(type_: Attribute) -> None:
             "expects memory of numbers or pointers, but got !nv_tileaa.ptr<index, 1>",
         ),
         (
+            TensorType(PtrType(IntegerType(4)), [4]),  # a number of Tile IR that has no address
+            "expects memory of numbers or pointers, but got !nv_tileaa.ptr<i4, 1>",
+        ),
+        (
             MemRefType(IntegerType(128), (4,), (1,)),
             "expects memory of numbers or pointers, but got !nv_tileaa.memref<4xi128, strides=[1], 1>",
         ),

@@ -80,3 +80,12 @@ def test_storage_of_indices_is_that_of_64_bits():
         libtile.compile(libtile.parse(text.replace("ELEMENT", e)), "sm_100", emit="ptx").ptx for e in ("index", "i64")
     ]
     assert made[0] == made[1] and "tcgen05.alloc" in made[0]
+
+
+def test_an_atom_of_indices_is_looked_at_as_one_of_64_bits():
+    text = """nv_tileaa.func @k(%i: index, %v: !nv_tileaa.tiled_view<!nv_tileaa.memref<?xindex, 1>, 8>) {
+      %x = nv_tileas.tiled_load %v[%i] {atom = #nv_tileas.copy_atom<ldg, bits=32, dim=0>}
+        : !nv_tileaa.tiled_view<!nv_tileaa.memref<?xindex, 1>, 8>, index -> tile<8xindex>
+      nv_tileaa.return }"""
+    with pytest.raises(libtile.LibtileError, match="elements of 64 bits"):
+        libtile.verify(libtile.parse(text))

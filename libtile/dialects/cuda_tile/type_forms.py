@@ -101,6 +101,15 @@ def is_integer(type_: Attribute) -> bool:
     return isinstance(type_, IntegerType)
 
 
+_NO_ADDRESS = {"i4"}
+"""Number types that only a tile may hold."""
+
+
+def is_addressable(type_: Attribute) -> bool:
+    """Whether numbers of the type lie in memory one by one: whether they can be pointed to and viewed."""
+    return type_ in NUMBER_NAMES and NUMBER_NAMES[type_] not in _NO_ADDRESS
+
+
 def is_float(type_: Attribute) -> bool:
     return type_ in NUMBER_NAMES and not isinstance(type_, IntegerType)
 

@@ -11,11 +11,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from xdsl.dialects.builtin import IndexType
 from xdsl.ir import Attribute, TypeAttribute
 
+from libtile.dialects.cuda_tile.type_forms import is_addressable
 from libtile.dialects.cuda_tile.types import DYNAMIC as DYNAMIC
-from libtile.dialects.cuda_tile.types import is_element_type
 from libtile.dialects.cuda_tile.verify.foreign_types import problem_of
 from libtile.dialects.nv_tileaa.attributes import TilingAttr
 from libtile.ir.data_field import DataField, data_definition
@@ -271,8 +270,10 @@ def problem_within(types: Sequence[Attribute]) -> str | None:
 
 def _problem_in_memory(type_: Attribute, element: Attribute) -> str | None:
     """What is wrong with a type of memory that has such elements."""
-    if is_element_type(element) and not isinstance(element, IndexType):
-        return element.problem() if isinstance(element, PtrType) else None
+    if isinstance(element, PtrType):
+        return element.problem()
+    if is_addressable(element):
+        return None
     return f"expects memory of numbers or pointers, but got {type_text(type_)}"
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from xdsl.dialects.builtin import IndexType
 from xdsl.ir import Attribute
 from xdsl.utils.exceptions import VerifyException
 
@@ -25,10 +26,16 @@ MAX_BITS = 128
 """The most that one instruction of a thread moves."""
 
 
+def _element_name(element: Attribute) -> str:
+    """The keyword by which an element's size is known: an index is as wide as an i64."""
+    if isinstance(element, IndexType):
+        return "i64"
+    return "ptr" if isinstance(element, PtrType) else NUMBER_NAMES[element]
+
+
 def element_bits(type_: Attribute) -> int:
     """Bits that an element of a tile takes in memory."""
-    element = stored_element(type_)
-    return memory_bits("ptr" if isinstance(element, PtrType) else NUMBER_NAMES[element])
+    return memory_bits(_element_name(stored_element(type_)))
 
 
 def check_atom_width(atom: CopyAtomAttr | None, type_: Attribute, given: LayoutAttr | None = None) -> None:
@@ -65,7 +72,7 @@ def check_shared_atom(atom: CopyAtomAttr, type_: Attribute, *, loads: bool) -> N
     if not atom.bits:
         return
     element, layout = element_of(type_), layout_of(type_)
-    bits = 8 * STORAGE_BYTES["ptr" if isinstance(element, PtrType) else NUMBER_NAMES[element]]
+    bits = 8 * STORAGE_BYTES[_element_name(element)]
     most = MAX_BITS
     if isinstance(layout, LayoutAttr):
         most = min(most, bits * layout.layout.in_size(REGISTER))

@@ -19,6 +19,7 @@ from libtile.dialects.cuda_tile.type_forms import (
     DYNAMIC,
     MAX_TILE_ELEMENTS,
     NUMBER_NAMES,
+    is_addressable,
     is_float,
     is_number,
     type_text,
@@ -27,13 +28,6 @@ from libtile.ir.forms import Attribute, FunctionType
 from libtile.spec import default_spec
 
 _NUMBERS_TEXT = default_spec().constraints["number"].summary
-_NOT_A_NUMBER = {"i4"}
-"""Number types that only a tile may hold: i4 has no address."""
-
-
-def is_addressable(type_: Attribute) -> bool:
-    """Whether the type can be pointed to and viewed."""
-    return type_ in NUMBER_NAMES and NUMBER_NAMES[type_] not in _NOT_A_NUMBER
 
 
 def verify_type(type_: Attribute) -> str | None:
