@@ -22,7 +22,7 @@ NUMBERS = "    %zero = constant <i32: 0> : tile<i32>\n    %one = constant <i32: 
 
 def persistent(carried: str = "", *, text: str = "", m: int = 64, n: int = 64, **options: object) -> str:
     """`tile_gemm`, or a text like it, whose blocks go through the tiles of c from their own number on, in steps of the
-    grid."""
+    grid. What it carries is stored behind the loop, where c has no elements."""
     tile = f"tile<{m}x{n}xf32>"
     text = text or tile_gemm(m=m, n=n, **options)
     view = re.search(r"%vc = make_partition_view .*? : (.*)", text)[1]
@@ -30,6 +30,7 @@ def persistent(carried: str = "", *, text: str = "", m: int = 64, n: int = 64, *
     body = text[begin:end].replace(NUMBERS, "")
     head = text[:begin].replace("%bx, %by, %bz = get_tile_block_id", "%p0, %p1, %p2 = get_tile_block_id")
     values = f"iter_values(%sum = %nothing) -> ({tile}) " if carried else ""
+    last = f"    %past = store_view_tko weak %end, %vc[%tiles#0, %zero] : {tile}, {view}, tile<i32> -> token\n"
     return f"""{head}{NUMBERS}    %nothing = constant <f32: 0.0> : {tile}
     %g0, %g1, %g2 = get_num_tile_blocks : tile<i32>
     %tiles:2 = get_index_space_shape %vc : {view} -> tile<i32>
@@ -39,7 +40,7 @@ def persistent(carried: str = "", *, text: str = "", m: int = 64, n: int = 64, *
       %by = remi %tile, %tiles#1 signed : tile<i32>
 {body}      continue {carried}
     }}
-{text[end:]}""".replace("    %end:0 = for", "    for")
+{last if carried else ""}{text[end:]}""".replace("    %end:0 = for", "    for")
 
 
 def run(text, m, n, k, blocks, order=None, gpu_name="sm_100"):
