@@ -87,10 +87,12 @@ def test_loads_stand_in_front_of_products():
     assert behind == ["wgmma.fence"] * 2  # of the first turn, and of those behind it
 
 
-@pytest.mark.parametrize(("name", "held"), [("weighted", 0), ("twice", 1)])
+@pytest.mark.parametrize(("name", "held"), [("weighted", 0), ("twice", 2)])
 def test_what_is_computed_under_several_products_is_computed_before_the_wait_for_them(name, held):
     made = libtile.compile(bytecode(64, name), gpu_name="sm_90", launch_abi="simt", keep_text=True)
-    assert made.ptx.count("%clock") == len(re.findall(r"wait_dot .*\bheld\b", made.tileas)) == held
+    assert (
+        made.ptx.count("%clock") == len(re.findall(r"wait_dot .*\bheld\b", made.tileas)) == held
+    )  # two: of the first turn, and of those behind it
     assert made.kernels[name].spills == 0 and "(C75" not in made.log
     assert libtile.compile(bytecode(32, name), gpu_name="sm_90", launch_abi="simt").kernels[name].spills == 0
 

@@ -40,7 +40,7 @@ def persistent(carried: str = "", *, text: str = "", m: int = 64, n: int = 64, *
       %by = remi %tile, %tiles#1 signed : tile<i32>
 {body}      continue {carried}
     }}
-{last if carried else ""}{text[end:]}""".replace("    %end:0 = for", "    for")
+{last if tile in carried else ""}{text[end:]}""".replace("    %end:0 = for", "    for")
 
 
 def run(text, m, n, k, blocks, order=None, gpu_name="sm_100"):

@@ -51,8 +51,9 @@ def test_few_rows_in_tensor_memory_in_every_schedule(seed):
 
 
 def test_fewer_rows_than_tensor_memory_has_columns_for_stay_as_they_are():
-    made, _ = specialized(tile_gemm(m=8, n=128), "sm_100")
+    made, _ = specialized(tile_gemm(m=8, n=128, element="tf32"), "sm_100")
     assert "mma_atom<tcgen05" not in made
+    assert "mma_atom<tcgen05, 128x8x16" in specialized(tile_gemm(m=8, n=128), "sm_100")[0]
 
 
 @pytest.mark.slow

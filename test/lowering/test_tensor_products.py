@@ -137,7 +137,11 @@ def with_sums(text, columns):
         ({"hints": "num_worker_warps_per_cta = 16"}, "16 warps are not one or two warpgroups"),
         (
             {"hints": "num_worker_warps_per_cta = 8", "n": 8},
-            "tcgen05.mma does not multiply f16 and f16 into f32 in tiles",
+            "8 warps do not share 8 columns of tensor memory",
+        ),
+        (
+            {"n": 8, "element": "tf32"},
+            "tcgen05.mma does not multiply tf32 and tf32 into f32 in tiles",
         ),
     ],
 )

@@ -36,13 +36,11 @@ _REMARK_VALUES = ("none", "all", "memory", "tensorcore")
 
 
 def _one_of(name: str, values: tuple[str, ...] | Callable[[], tuple[str, ...]]) -> Callable[..., str | None]:
-    """Checks an option's value against a list, in LLVM's words, behind which there is the list."""
+    """Checks an option's value against a list, in LLVM's words."""
 
     def check(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
-        known = () if value is None else values() if callable(values) else values
-        if value is not None and value not in known:
-            said = f"Cannot find option named '{value}'! It is one of {', '.join(known)}"
-            raise click.ClickException(f"for the --{name} option: {said}")
+        if value is not None and value not in (values() if callable(values) else values):
+            raise click.ClickException(f"for the --{name} option: Cannot find option named '{value}'!")
         return value
 
     return check

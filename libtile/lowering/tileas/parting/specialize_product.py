@@ -148,7 +148,8 @@ class ProductLoop(FedSteps):
 
     def _tensor_atom(self, product: DotOp) -> MmaAtomAttr:
         """The instruction of a pair of CTAs, where both have the same right operand, or that of one."""
-        a, b = (operand_path(v, (self.body,), "").load for v in (product.a, product.b))
+        operands = (("#A ", product.a), ("#B ", product.b))
+        a, b = (operand_path(v, (self.body,), what, ", in the loop").load for what, v in operands)
         shared = is_same_in_cluster(b) and not is_same_in_cluster(a)
         found = tensor_products.pair_instruction(product, self.gpu) if shared else None
         return found if found is not None else tensor_products.instruction(product, self.gpu)
