@@ -44,6 +44,7 @@ from libtile.transforms.canonical_values import (
 )
 from libtile.transforms.effects import has_no_effects
 from libtile.transforms.greedy import functions_in
+from libtile.transforms.last_iterations import last_count, use_count
 
 _REMARK = "SimplifyIntegers"
 
@@ -70,6 +71,9 @@ def simplify_integers(root: Operation) -> bool:
         for op in reversed([op for op in walk(function) if is_op(op, "select")]):
             assert isinstance(op, CudaTileOp)
             changed |= not any(is_op(use.operation, "select") for use in op.results[0].uses) and _chosen(op, known)
+        for op in [op for op in walk(function) if is_op(op, "cmpi")]:
+            assert isinstance(op, CudaTileOp)
+            changed |= _last_iteration(op, known)
     return changed
 
 
@@ -94,6 +98,16 @@ class Known:
     def forms(self) -> Forms:
         """The values as sums of products of others."""
         return Forms(self.facts)
+
+
+def _last_iteration(op: CudaTileOp, known: Known) -> bool:
+    """Ask for the number of a loop's last iteration where a condition of branches holds in no other one."""
+    found = last_count(op, known.forms)
+    if found is None:
+        return False
+    _say(op, "branches of last iterations")
+    use_count(op, *found)
+    return True
 
 
 def _simplify(op: CudaTileOp, known: Known) -> bool:
