@@ -59,6 +59,8 @@ def select(b: KernelBuilder, condition: Value, if_true: Value, if_false: Value) 
 
 WORD = 32
 """Bits of a word."""
+ALWAYS, NEVER = -1, (1 << 31) - 1
+"""Ranks that any number that is not negative is more than, and that none is more than."""
 BYTE = 8
 """Bits of a byte, of which R2P moves all but the last."""
 LEAST_BITS = 5
@@ -76,7 +78,7 @@ def select_by_ranks(
     make comparisons again of shift and tests. A bit is tested in front of the values that it chooses, and they are in
     its order, so that ptxas moves seven bits to predicates at once (R2P).
     """
-    bits = _bits_of(sorted(set(ranks)))
+    bits = _bits_of(sorted({rank for rank in ranks if ALWAYS < rank < NEVER}))
     words: dict[int, Value] = {}
     reached: dict[int, Value] = {}
     chosen: dict[int, Value] = {}
@@ -85,16 +87,25 @@ def select_by_ranks(
     )
     for register in order:  # those without a bit compare the number, and it is done with
         rank = ranks[register]
+        if not ALWAYS < rank < NEVER:
+            chosen[register] = (lhs if rank <= ALWAYS else rhs)[register]
+            continue
         if rank not in reached and rank not in bits:
             reached[rank] = b.compare("sgt", number, integer(I32, rank))
         elif rank not in reached:
             place, bit = bits[rank]
             if place not in words:
-                words[place] = b.asm("bmsk.clamp.b32 $0, 0, $1;", "=r,r", I32, [_ones(b, number, place, bits)])
+                words[place] = _word(b, _ones(b, number, place, bits))
             tested = b.and_(words[place], integer(I32, 1 << bit))
             reached[rank] = b.compare("ne", tested, integer(I32, 0))
         chosen[register] = b.select(reached[rank], lhs[register], rhs[register])
     return [chosen[register] for register in range(len(ranks))]
+
+
+def _word(b: KernelBuilder, ones: Value) -> Value:
+    """A word with so many ones. LLVM may make it in front of a loop, but is not to take the tests of its bits along."""
+    word = b.call("llvm.nvvm.bmsk.clamp", I32, [integer(I32, 0), ones])
+    return b.asm("mov.b32 $0, $1;", "=r,r", I32, [word])
 
 
 _LAST = 1 << 20

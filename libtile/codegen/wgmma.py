@@ -158,16 +158,17 @@ def wait(b: KernelBuilder, pending: int, values: Sequence[Value], reads: Sequenc
     return _through(b, f"wgmma.wait_group.sync.aligned {pending};", values, reads)
 
 
-def hold(b: KernelBuilder, words: Sequence[Value]) -> None:
+def hold(b: KernelBuilder, words: Sequence[Value], *, apart: bool = False) -> None:
     """What words come from is computed in front of the next wait by the assembler, too, which would move the wait up
     otherwise: it does not move it past a store of them. That is never done, as no grid is without blocks, and is to
-    their number, which takes no register of its own."""
-    blocks = _blocks(b)
+    their number, which takes no register of its own. `apart` from another one's the question has another form, as the
+    assembler would save the answer where what lies between takes all predicates, and yet ask again."""
+    blocks, asked = _blocks(b), "setp.lt.s32" if apart else "setp.eq.u32"
     for start in range(0, len(words), 4):
         part = words[start : start + 4]
         names = ", ".join(f"${i}" for i in range(1, len(part) + 1))
         store = {1: f"st.shared.b32 [$0], {names}"}.get(len(part), f"st.shared.v{len(part)}.b32 [$0], {{{names}}}")
-        template = f"{{ .reg .pred p; setp.eq.u32 p, $0, 0; @p {store}; }}"
+        template = f"{{ .reg .pred p; {asked} p, $0, 0; @p {store}; }}"
         constraints = ",".join(["r", *(w.type.constraint for w in part)])
         b.asm(template, constraints, VOID, [blocks, *part], memory=True, convergent=True)
 

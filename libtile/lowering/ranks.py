@@ -10,6 +10,7 @@ from __future__ import annotations
 from xdsl.dialects.builtin import DenseArrayBase, TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from libtile.codegen.compare import ALWAYS
 from libtile.dialects.arith import CmpiOp, SelectOp
 from libtile.dialects.nv_tileaa.shapes import integers_of
 from libtile.dialects.nv_tileas.layout import LayoutAttr
@@ -26,7 +27,7 @@ def are_ranks(op: Operation, attr: Attribute) -> bool:
         return False
     condition, ranks = op.cond.owner, integers_of(attr)
     compares = isinstance(condition, CmpiOp) and condition.predicate.value.data == _GREATER
-    return compares and len(ranks) == registers_of(op.result.type) and min(ranks) >= 0
+    return compares and len(ranks) == registers_of(op.result.type) and min(ranks) >= ALWAYS
 
 
 def number_and_ranks(op: SelectOp) -> tuple[SSAValue, tuple[int, ...]] | None:

@@ -8,7 +8,7 @@ import random
 import pytest
 
 from libtile.codegen.builder import Value, integer
-from libtile.codegen.compare import select_by_ranks
+from libtile.codegen.compare import ALWAYS, NEVER, select_by_ranks
 from libtile.codegen.llvm_types import I32
 
 
@@ -38,13 +38,15 @@ class Numbers:
         return wrapped(number_of(a) % (1 << 32) >> number_of(b))
 
     def call(self, name: str, type_: object, operands: list[Value]) -> Value:
-        assert name == "llvm.smax.i32"
-        return max(operands, key=number_of)
+        if name == "llvm.smax.i32":
+            return max(operands, key=number_of)
+        assert name == "llvm.nvvm.bmsk.clamp" and number_of(operands[0]) == 0
+        self.done.append("word")
+        return wrapped((1 << min(number_of(operands[1]) % (1 << 32), 32)) - 1)
 
     def asm(self, template: str, constraints: str, type_: object, operands: list[Value]) -> Value:
-        assert template == "bmsk.clamp.b32 $0, 0, $1;"
-        self.done.append("word")
-        return wrapped((1 << min(number_of(operands[0]) % (1 << 32), 32)) - 1)
+        assert template == "mov.b32 $0, $1;"
+        return operands[0]
 
     def compare(self, predicate: str, a: Value, b: Value) -> bool:
         self.done.append(predicate)
@@ -63,14 +65,15 @@ RANKS = {
     "few of a second word": [*range(32), 40, 62, 63],
     "only last bits of bytes": [7, 15, 23, 31, 39, 47, 55, 63],
     "a word without a first one": [*range(32, 64)],
+    "some of which any number, and none, is more than": [ALWAYS, *range(16), NEVER, ALWAYS, NEVER],
 }
 
 
 @pytest.mark.parametrize("ranks", RANKS.values(), ids=RANKS)
 def test_a_value_is_chosen_if_the_number_is_more_than_its_rank(ranks: list[int]) -> None:
     lhs, rhs = [integer(I32, i) for i in range(len(ranks))], [integer(I32, -1)] * len(ranks)
-    near = {max(rank + step, 0) for rank in ranks for step in (-1, 0, 1)}
-    for number in (*near, max(ranks) + 40, (1 << 30) + 5, (1 << 31) - 1):
+    near = {max(rank + step, 0) for rank in ranks for step in (-1, 0, 1)} - {NEVER + 1}
+    for number in (*near, min(max(ranks) + 40, NEVER), (1 << 30) + 5, (1 << 31) - 1):
         got = select_by_ranks(Numbers(), integer(I32, number), ranks, lhs, rhs)  # type: ignore[arg-type]
         assert [*map(number_of, got)] == [i if number > rank else -1 for i, rank in enumerate(ranks)], number
 

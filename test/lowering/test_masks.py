@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import libtile
-from libtile.lowering.tileas.tile_ops.compare_places import best_grid
+from libtile.lowering.tileas.tile_ops.compare_places import LEAST_RANKS, best_grid
 from libtile.support import statistics
 
 SIZE = 64
@@ -32,9 +32,10 @@ CHOOSE = f"""%yes = constant <i32: 1> : tile<{SIZE}x{SIZE}xi32>
 EXTEND = "%e = exti %m unsigned : tile<64x64xi1> -> tile<64x64xi32>"
 
 
-def mask(predicate: str, left: str, right: str, factor: int, then: str = EXTEND) -> str:
+def mask(predicate: str, left: str, right: str, factor: int, then: str = EXTEND, second: str = "b") -> str:
     """A kernel that stores where, in a tile, one place is before another: `left` and `right` are `rows`, `columns` or
-    `same`, a number plus the index along a dimension, or the number alone. Numbers are multiples of `factor`."""
+    `same`, a number plus the index along a dimension, or the number alone. Numbers are multiples of `factor`; the
+    `second` one is %b, or %a again."""
 
     def side(name: str, number: str, along: str) -> str:
         line, tile = "x".join(["64", "1"][:: 1 if along == "rows" else -1]), f"tile<{SIZE}x{SIZE}xi32>"
@@ -67,7 +68,7 @@ def mask(predicate: str, left: str, right: str, factor: int, then: str = EXTEND)
       entry @k(%to: tile<ptr<i32>>, %as: tile<ptr<i32>>, %bs: tile<ptr<i32>>, %n: tile<i32>) {{
         %t = make_token : token
         %i, %j, %k = get_tile_block_id : tile<i32>
-        {loaded("a", "as")} {loaded("b", "bs")} {side("x", "a", left)} {side("y", "b", right)}
+        {loaded("a", "as")} {loaded("b", "bs")} {side("x", "a", left)} {side("y", second, right)}
         %m = cmpi {predicate} %x, %y, signed : tile<64x64xi32> -> tile<64x64xi1>
         {then}
         %r = reshape %e : tile<64x64xi32> -> tile<1x64x64xi32>
@@ -121,6 +122,20 @@ def test_elements_are_chosen_right_however_far_apart_places_are(predicate, left,
     check(SIZE, [*product(NUMBERS, NUMBERS)], predicate, left, right, CHOOSE)
 
 
+@pytest.mark.parametrize(("left", "right"), SIDES[:2])
+@pytest.mark.parametrize("predicate", [name for name in PREDICATES if name != "equal"])
+def test_places_of_one_number_are_compared_by_what_a_thread_is(predicate, left, right):
+    text = mask(predicate, left, right, SIZE, CHOOSE, second="a")
+    assert comparisons(text, "choices by ranks") == 1
+    numbers = [number for number in NUMBERS if number <= GREATEST - 127]
+    out = np.zeros((len(numbers), SIZE, SIZE), np.int32)
+    given = np.array(numbers, np.int64) // SIZE
+    args = [out, given.astype(np.int32), np.zeros_like(given, np.int32), len(numbers)]
+    libtile.run(libtile.parse(text), "k", grid=len(numbers), args=args, backend="simulator", gpu_name="sm_90")
+    for got in out:
+        np.testing.assert_array_equal(got, np.where(expected(predicate, left, right, 0, 0), 1, -5))
+
+
 SCORES = {
     "mma.sync and wgmma": ([0, 8], [column + low for column in range(0, 128, 8) for low in (0, 1)]),
     "tensor memory": ([0], range(128)),
@@ -132,15 +147,17 @@ SCORES = {
 
 @pytest.mark.parametrize("scores", SCORES)
 @pytest.mark.parametrize("multiple", [1, 2, 16, 128])
-def test_ranks_say_which_constants_a_number_reaches(scores, multiple):
+@pytest.mark.parametrize("numbers", [(LEAST, GREATEST), (-6, 100)])
+def test_ranks_say_which_constants_a_number_reaches(scores, multiple, numbers):
     rows, columns = SCORES[scores]
     constants = {column - row for row in rows for column in columns}
-    grid = best_grid(constants, multiple)
+    grid = best_grid(constants, multiple, numbers)
     if grid is None:
-        assert multiple < 8 or scores == "pieces of rows"
+        asked = sum(numbers[0] < constant <= numbers[1] for constant in constants)
+        assert multiple < 8 or scores == "pieces of rows" or asked < LEAST_RANKS
         return
     size, steps = 1 << grid.far, range(1 << grid.near)
-    for number in range(min(constants) - 600, max(constants) + 600):
+    for number in range(max(min(constants) - 600, numbers[0]), min(max(constants) + 600, numbers[1] + 1)):
         whole, rest = divmod(number, size)
         behind = sum((rest + size - grid.first - place) >> grid.far for place in steps)
         reached = max((whole << grid.near) + behind, 0)

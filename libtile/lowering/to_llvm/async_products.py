@@ -12,10 +12,12 @@ from libtile.codegen.constants import from_bits
 from libtile.codegen.llvm_types import FLOAT, HALF, I32, LlvmType
 from libtile.codegen.words import fills_words, of_words, words_of
 from libtile.dialects.nv_tileas.async_products import AsyncDotOp, WaitDotOp, matrix_of, matrix_shape
+from libtile.ir.places import walk
 from libtile.ir.tile_form import integer_of
 from libtile.layouts import WARP
 from libtile.lowering.errors import unsupported
 from libtile.lowering.product_reasons import STEP_PARTS
+from libtile.lowering.ranks import RANKS
 from libtile.lowering.to_llvm.emitter import Emitter, rule
 from libtile.lowering.to_llvm.storage import Buffer
 from libtile.numerics.elements import STORAGE_BYTES
@@ -115,6 +117,12 @@ def _descriptor(
     return wgmma.descriptor(b, operand, buffer.first, moved).behind(b, *buffer.moved, opaque=in_parts)
 
 
+def _has_mask_beside(op: WaitDotOp) -> bool:
+    """Whether a mask by ranks, which takes all predicates, lies in a branch beside a wait."""
+    block = op.parent
+    return block is not None and any(RANKS in inner.attributes and inner.parent is not block for inner in walk(block))
+
+
 @rule(WaitDotOp)
 def _wait(e: Emitter, op: WaitDotOp) -> None:
     accumulators, reads, pins = ([e.tile(v) for v in op.group(n)] for n in ("accumulators", "reads", "pins"))
@@ -122,7 +130,7 @@ def _wait(e: Emitter, op: WaitDotOp) -> None:
     words = [words_of(e.b, t) for t in tiles]
     for own in words[len(accumulators) :]:
         if len(own) <= _FEW_WORDS:
-            wgmma.hold(e.b, own)
+            wgmma.hold(e.b, own, apart=_has_mask_beside(op))
     if op.held is not None:
         wgmma.hold_all(e.b)
     through = wgmma.wait(

@@ -117,3 +117,36 @@ nv_tileaa.func @chosen(%i: i32, %j: i32, %x: tile<16x64xf32, #scores>, %y: tile<
   nv_tileaa.mark_for_reuse %c : tile<16x64xf32, #scores>
   nv_tileaa.return
 }
+
+// -----
+
+#scores = #nv_tileas.layout<register=[[0,1],[8,0],[0,8],[0,16],[0,32],[0,64]], lane=[[0,2],[0,4],[1,0],[2,0],[4,0]], warp=[[16,0],[32,0],[64,0]] : 128x128>
+#rows = #nv_tileas.layout<register=[[8,0]], lane=[[0,0],[0,0],[1,0],[2,0],[4,0]], warp=[[16,0],[32,0],[64,0]] : 128x1>
+#row = #nv_tileas.layout<register=[[8]], lane=[[0],[0],[1],[2],[4]], warp=[[16],[32],[64]] : 128>
+#columns = #nv_tileas.layout<register=[[0,1],[0,8],[0,16],[0,32],[0,64]], lane=[[0,2],[0,4],[0,0],[0,0],[0,0]], warp=[[0,0],[0,0],[0,0]] : 1x128>
+#column = #nv_tileas.layout<register=[[1],[8],[16],[32],[64]], lane=[[2],[4],[0],[0],[0]], warp=[[0],[0],[0]] : 128>
+
+// The tile on the diagonal, where both numbers are one: a thread's number is its row of warps and lanes, less its column.
+// Rows from 8 on reach the first columns in all threads (-1), and rows below 8 the last ones in none (the largest number).
+// CHECK-LABEL: nv_tileaa.func @one_number
+// CHECK-NOT:   arith.subi %{{.*}} : i32
+// CHECK:       arith.cmpi sgt
+// CHECK:       arith.select %{{.*}}, %arg2, %arg1 {ranks = array<i64: 0, 1, -1, -1, 2, 3, 0, 1, 4, 5, 2, 3, 6, 7, 4, 5, 8, 9, 6, 7, 10, 11, 8, 9, 12, 13, 10, 11, 14, 15, 12, 13, 16, 17, 14, 15, 18, 19, 16, 17, 20, 21, 18, 19, 22, 23, 20, 21, 24, 25, 22, 23, 26, 27, 24, 25, 28, 29, 26, 27, 2147483647, 2147483647, 28, 29>}
+nv_tileaa.func @one_number(%i: i32, %x: tile<128x128xf32, #scores>, %y: tile<128x128xf32, #scores>) {
+  %size = arith.constant 128 : i32
+  %a0 = arith.muli %i, %size : i32
+  %a1 = nv_tileaa.splat %a0 : i32 -> tile<128x1xi32, #rows>
+  %a2 = nv_tileaa.make_range : tile<128xi32, #row>
+  %a3 = nv_tileaa.view %a2 : tile<128xi32, #row> -> tile<128x1xi32, #rows>
+  %a4 = arith.addi %a1, %a3 : tensor<128x1xi32, #rows>
+  %a = nv_tileaa.broadcast %a4 : tile<128x1xi32, #rows> -> tile<128x128xi32, #scores>
+  %b1 = nv_tileaa.splat %a0 : i32 -> tile<1x128xi32, #columns>
+  %b2 = nv_tileaa.make_range : tile<128xi32, #column>
+  %b3 = nv_tileaa.view %b2 : tile<128xi32, #column> -> tile<1x128xi32, #columns>
+  %b4 = arith.addi %b1, %b3 : tensor<1x128xi32, #columns>
+  %b = nv_tileaa.broadcast %b4 : tile<1x128xi32, #columns> -> tile<128x128xi32, #scores>
+  %m = arith.cmpi slt, %a, %b : tensor<128x128xi32, #scores>
+  %c = arith.select %m, %x, %y : tensor<128x128xi1, #scores>, tensor<128x128xf32, #scores>
+  nv_tileaa.mark_for_reuse %c : tile<128x128xf32, #scores>
+  nv_tileaa.return
+}

@@ -30,6 +30,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, ModuleOp, TensorType, i32
 from xdsl.ir import Block, SSAValue
 
+from libtile.codegen.compare import ALWAYS, NEVER
 from libtile.dialects import arith, scf, tensor
 from libtile.dialects.arith import ExtSIOp, IndexCastOp, SelectOp, TruncIOp
 from libtile.dialects.nv_tileaa.assumptions import DivByAttr
@@ -55,6 +56,8 @@ LEAST_REGISTERS = 16
 """Registers of a thread that a mask takes, from which on it is worth some arithmetic on single numbers."""
 MOST_INDEX = 1 << 20
 """Indices are below this, so that what is far from zero has quarters that are farther from it than all indices are."""
+LEAST, GREATEST = -(1 << 31), (1 << 31) - 1
+"""The least and the largest i32."""
 NEAR = 1 << 28
 """A difference whose half is less far from zero than this is taken as it is."""
 _PREDICATES = {2: "slt", 3: "sle", 4: "sgt", 5: "sge"}
@@ -119,11 +122,13 @@ def _compare_places(op: arith.CmpiOp) -> bool:
     chosen, grid = _chosen_by(op), None
     if chosen is not None and _has_room(op):
         constants = [constant + (predicate in _STRICT) for constant in _constants(layout, left.dim, right.dim)]
-        grid = best_grid(set(constants), min(_multiple(left.number), _multiple(right.number)))
+        least, most = _numbers(layout, left, right)
+        grid = best_grid(set(constants), min(_multiple(left.number), _multiple(right.number)), (least, most))
     if chosen is not None and grid is not None:
         made = maker.is_reached(left, right, grid, more=predicate in _STRICT)
         set_operand(chosen, "cond", made)
-        chosen.attributes[RANKS] = array_of([grid.rank(constant) for constant in constants])
+        ranks = [NEVER if constant > most else max(grid.rank(constant), ALWAYS) for constant in constants]
+        chosen.attributes[RANKS] = array_of(ranks)
         if predicate not in _AT_LEAST:
             lhs, rhs = chosen.lhs, chosen.rhs
             set_operand(chosen, "lhs", rhs)
@@ -165,6 +170,15 @@ def _constants(layout: LinearLayout, left: int | None, right: int | None) -> lis
     return [b - a for a, b in zip(r, s, strict=True)]
 
 
+def _numbers(layout: LinearLayout, left: _Place, right: _Place) -> tuple[int, int]:
+    """The least and the largest number of a thread that is compared with constants."""
+    if left.number is not right.number:
+        return LEAST, GREATEST
+    bits = [basis for name, all_ in layout.bases if name != REGISTER for basis in all_]
+    t, u = (0 if dim is None else sum(basis[dim] for basis in bits) for dim in (left.dim, right.dim))
+    return -u, t
+
+
 # -- constants as places of a grid ------------------------------------------------------------------------------------
 
 
@@ -183,17 +197,20 @@ class Grid:
         return (offset >> self.far << self.near) + offset % (1 << self.far)
 
 
-def best_grid(constants: set[int], multiple: int) -> Grid | None:
+def best_grid(constants: set[int], multiple: int, numbers: tuple[int, int] = (LEAST, GREATEST)) -> Grid | None:
     """The grid with the fewest places that has all constants, if it has few others. The numbers of which a difference
-    is compared with them are multiples of a power of two."""
-    first, found = min(constants), []
+    is compared with them are multiples of a power of two. It begins with the first constant that not all of the
+    `numbers` from one to another reach."""
+    asked = {constant for constant in constants if numbers[0] < constant <= numbers[1]}
+    if len(asked) < LEAST_RANKS:
+        return None
+    first, found = min(asked), []
     for far in (0, *range(2, multiple.bit_length())):
         near = max((constant - first) % (1 << far) for constant in constants).bit_length()
         if not far or near <= far - 2:  # differences in steps, times the places of one, are below 2 ** 30
             found.append(Grid(first, far, near))
-    best = min(found, key=lambda grid: grid.rank(max(constants)))
-    places = best.rank(max(constants)) + 1
-    return best if len(constants) >= LEAST_RANKS and places <= MOST_PLACES * len(constants) else None
+    best = min(found, key=lambda grid: grid.rank(max(asked)))
+    return best if best.rank(max(asked)) + 1 <= MOST_PLACES * len(asked) else None
 
 
 # -- what is compared -------------------------------------------------------------------------------------------------
@@ -324,23 +341,27 @@ class _Maker(Maker):
             return self.constant(number, shape, i32)
 
         (t, r), (u, s) = (self.thread_and_constant(place, shape) for place in (left, right))
-        a, b = self.scalar(left.number), self.scalar(right.number)
         # A step has places that follow each other: of those that are behind the number only one step has a part.
         thread, behind = self.put(arith.SubiOp(t, u)), const(0)
         for place in range(1 << grid.near):
             ahead = self.add(thread, const((1 << grid.far) - grid.first - place))
             behind = self.add(behind, self.put(arith.ShRSIOp(ahead, const(grid.far))))
-        if grid.far:  # both are whole steps
-            places = self.number(grid.far - grid.near)
-            left_places, right_places = (self.splat(self.put(arith.ShRSIOp(v, places)), shape) for v in (a, b))
-            behind = self.put(arith.SubiOp(self.add(behind, left_places), right_places))
-        else:
-            behind = self.add(self.splat(self.difference(a, b), shape), behind)
+        if left.number is not right.number:
+            behind = self.away(behind, self.scalar(left.number), self.scalar(right.number), grid)
         reached = self.put(arith.MaxSIOp(behind, const(0)))
         known = self.add(self.put(arith.SubiOp(s, r)), const(more - grid.first))
         step = self.put(arith.ShLIOp(self.put(arith.ShRSIOp(known, const(grid.far))), const(grid.near)))
         rank = self.add(step, self.put(arith.AndIOp(known, const((1 << grid.far) - 1))))
         return self.compare(reached, rank, "sgt")
+
+    def away(self, behind: SSAValue, a: SSAValue, b: SSAValue, grid: Grid) -> SSAValue:
+        """A number of places of a grid, and those between two numbers."""
+        shape = shape_of(behind.type)
+        if not grid.far:
+            return self.add(self.splat(self.difference(a, b), shape), behind)
+        places = self.number(grid.far - grid.near)  # both are whole steps
+        left_places, right_places = (self.splat(self.put(arith.ShRSIOp(v, places)), shape) for v in (a, b))
+        return self.put(arith.SubiOp(self.add(behind, left_places), right_places))
 
     def difference(self, a: SSAValue, b: SSAValue) -> SSAValue:
         """a - b where it is near zero; elsewhere something of its sign that is far from it, too."""
