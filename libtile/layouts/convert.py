@@ -119,13 +119,14 @@ def needed(source: LinearLayout, target: LinearLayout) -> Conversion:
 def shuffle_rounds(relation: LinearLayout) -> tuple[ShuffleRound, ...] | None:
     """Rounds that move every element by shuffles, or None when some lane would have to send two registers at once.
 
-    In round k lane l fills register `k ^ A(l)`, with A chosen so that the lanes it makes all lanes read from differ.
+    In round k lane l fills register `k ^ A(l)`, with A chosen so that the lanes it makes all lanes read from differ,
+    where they want different registers.
     """
     lane_from_register = _columns(relation, REGISTER, LANE)
     lane_from_lane = _columns(relation, LANE, LANE)
     reg_from_register = _columns(relation, REGISTER, REGISTER)
     reg_from_lane = _columns(relation, LANE, REGISTER)
-    target_of_lane = _spread(lane_from_lane, lane_from_register)
+    target_of_lane = _spread(list(zip(lane_from_lane, reg_from_lane)), list(zip(lane_from_register, reg_from_register)))
     lane_of_lane = tuple(
         own ^ f2.apply(lane_from_register, chosen) for own, chosen in zip(lane_from_lane, target_of_lane)
     )
@@ -148,17 +149,30 @@ def shuffle_rounds(relation: LinearLayout) -> tuple[ShuffleRound, ...] | None:
     )
 
 
-def _spread(lane_columns: Sequence[int], register_columns: Sequence[int]) -> list[int]:
-    """For each lane bit a register vector A_i so that `lane_i ^ register(A_i)` are as independent as can be."""
-    basis = f2.Basis()
+def _spread(lane_places: Sequence[tuple[int, int]], register_places: Sequence[tuple[int, int]]) -> list[int]:
+    """For each lane bit a register vector A_i so that `lane_i ^ register(A_i)` are as independent as has to be. Places,
+    of lane and register bits, are a lane and a register of it.
+
+    Lanes that want the same register of one lane read it together: where they do, A would cost a choice between
+    registers behind the shuffles for nothing.
+    """
+    lanes, places = f2.Basis(), f2.Basis()
+    bits = max((register.bit_length() for _, register in (*lane_places, *register_places)), default=0)
     dependent = []
-    chosen = [0] * len(lane_columns)
-    for i, column in enumerate(lane_columns):
-        if not basis.insert(column):
+    chosen = [0] * len(lane_places)
+
+    def insert(lane: int, register: int) -> bool:
+        return lanes.insert(lane) and places.insert(lane << bits | register)
+
+    for i, place in enumerate(lane_places):
+        if not insert(*place):
             dependent.append(i)
     for i in dependent:
-        for bit, column in enumerate(register_columns):
-            if basis.insert(lane_columns[i] ^ column):
+        lane, register = lane_places[i]
+        if lane << bits | register in places:
+            continue
+        for bit, (of_lane, of_register) in enumerate(register_places):
+            if insert(lane ^ of_lane, register ^ of_register):
                 chosen[i] = 1 << bit
                 break
     return chosen

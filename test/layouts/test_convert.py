@@ -99,6 +99,39 @@ def test_random_permutations_of_register_and_lane_bits_are_shuffled_correctly():
         assert execute(conversion, a, c) == expected(a, c)
 
 
+def test_lanes_that_want_the_same_element_read_it_without_a_choice_between_registers():
+    # A row of an accumulator's columns, one to a lane, as the fragment has them: eight lanes want each.
+    row = LinearLayout.of({"register": [], "lane": [1, 2, 4, 8, 16], "warp": []}, {"x": 32})
+    columns = LinearLayout.of({"register": [1, 8, 16], "lane": [2, 4, 0, 0, 0], "warp": []}, {"x": 32})
+    conversion = plan(row, columns, 4)
+    assert conversion.kind is Conversion.SHUFFLE
+    assert execute(conversion, row, columns) == expected(row, columns)
+    assert not any(any(step.target_of_lane) for step in conversion.rounds)
+
+
+def test_only_lanes_that_want_different_registers_of_one_lane_take_turns():
+    # Lane bits 0 and 1 stand for the source's registers, bit 2 for nothing: the lane is told by registers.
+    a = LinearLayout.of({"register": [1, 2], "lane": [4, 8, 16, 0, 0], "warp": []}, {"x": 32})
+    c = LinearLayout.of({"register": [4, 8, 16], "lane": [1, 2, 0, 0, 0], "warp": []}, {"x": 32})
+    conversion = plan(a, c, 4)
+    assert conversion.kind is Conversion.SHUFFLE
+    assert execute(conversion, a, c) == expected(a, c)
+    assert [bool(column) for column in conversion.rounds[0].target_of_lane] == [True, True, False, False, False]
+
+
+def test_shuffles_with_lanes_that_repeat_each_other_deliver_every_element():
+    random.seed(2)
+    for _ in range(60):
+        bits = [1 << i for i in range(5)]
+        random.shuffle(bits)
+        a = LinearLayout.of({"register": bits[:1], "lane": [*bits[1:], 0], "warp": []}, {"x": 32})
+        held = random.sample(range(8), 5)
+        places = [1 << held.index(i) if i in held else 0 for i in range(8)]
+        c = LinearLayout.of({"register": [v for v in places[:3] if v], "lane": places[3:], "warp": []}, {"x": 32})
+        conversion = plan(a, c, 4)
+        assert execute(conversion, a, c) == expected(a, c)
+
+
 @pytest.mark.parametrize(("source", "target"), list(itertools.permutations(NAMED, 2)))
 @pytest.mark.parametrize("element_bytes", [2, 4])
 def test_the_round_trip_through_shared_memory_has_no_bank_conflicts(source, target, element_bytes):
