@@ -128,3 +128,15 @@ def test_code_of_linear_attention(gpu_name):
     """Blocks of 128 rows of 128: by mma.sync there were 2,848 bytes of spills. ptxas adds no wait."""
     made = libtile.compile(bytecode("carried", (128, 128), gpu_name, ct.float16), gpu_name=gpu_name)
     assert made.kernels["carried"].spills == 0 and "(C75" not in made.log
+
+
+@pytest.mark.parametrize("order", [1, *(pytest.param(n, marks=pytest.mark.slow) for n in range(2, 12))])
+def test_products_of_registers_read_a_tile_in_each_layout_where_they_first_use_it(order):
+    """Queries and values of a step, each of which two products read, one of them as it is and one transposed."""
+    name, tile = "keys_first", (64, 64)
+    if order == 1:
+        made = libtile.compile(bytecode(name, tile, "sm_120"), gpu_name="sm_120", keep_text=True)
+        ops = re.findall(r"consumer_(wait|read|release)|nv_tileas\.(dot)", made.tileas)
+        assert " ".join(map("".join, ops)) == "wait read dot wait read dot read dot release read dot release"
+        assert made.kernels[name].spills == 0
+    run(name, tile, 112, "sm_120", order=order)

@@ -19,6 +19,7 @@ product that is cut along k (`depth_slices`) takes its step's tiles in parts, ea
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import takewhile
 
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
@@ -48,6 +49,7 @@ from libtile.dialects.nv_tileas.types import (
     PipelineType,
     ProducerTokenType,
 )
+from libtile.ir.places import walk
 from libtile.ir.tile_form import element_of, erase, shape_of
 from libtile.layouts import LinearLayout
 from libtile.layouts.parts import part_layout
@@ -78,6 +80,8 @@ from libtile.targets import Target
 PRODUCTS = (DotOp, ScaledDotOp)
 
 Values = dict[SSAValue, SSAValue]
+Wanted = tuple[Load, Attribute]
+"""A load, and a type in which what it gives is used."""
 
 
 @dataclass(eq=False)
@@ -310,9 +314,11 @@ class FedLoop:
         places.update(zip([ring.stages for ring in self.rings], made.results))
 
     def read_stages(self) -> None:
-        """Turns of the kernel's warps in place of the loads, at the first op that uses one of them."""
+        """Turns of the kernel's warps in place of the loads: what these give is read where it is used first."""
         for ring in self.rings:
             values = [load.value for load in ring.loads]
+            for value in values:
+                self._put_off(value)
             users = {self._of_body(u.operation): None for value in values for u in value.uses}
             products = {op: None for value in values for op in self._users(value)}
             last = [op for op in self.body.ops if op in products][-1]
@@ -330,20 +336,65 @@ class FedLoop:
             for load in ring.loads:
                 erase(load)
 
+    def _put_off(self, value: SSAValue) -> None:
+        """Let what only renames or converts a tile stand in front of what uses it first, where a product is between:
+        beside that, what is read needs registers."""
+        for op in {use.operation: None for use in value.uses}:
+            if op.parent is not self.body or not isinstance(op, (ConvertLayoutOp, *RENAMING)):
+                continue
+            self._put_off(op.results[0])
+            places = self._places
+            users = [self._of_body(use.operation) for use in op.results[0].uses]
+            first = min(users, key=lambda user: places[user], default=op)
+            if self._products_before(first) > self._products_before(op):
+                op.detach()
+                self.body.insert_op_before(op, first)
+
+    @property
+    def _places(self) -> dict[Operation, int]:
+        return {op: number for number, op in enumerate(self.body.ops)}
+
+    def _products_before(self, op: Operation) -> int:
+        """How many ops of the body are or hold products, and stand in front of an op."""
+        before = takewhile(lambda other: other is not op, self.body.ops)
+        return sum(any(isinstance(inner, PRODUCTS) for inner in walk(other)) for other in before)
+
     def _read_whole(self, ring: Ring, at: Inserter, last: Operation) -> None:
-        """A turn that reads the tiles of a ring as a whole, whose stage is released behind the last of their
-        products."""
-        wanted = [(load, type_) for load in ring.loads for type_ in read_types(load)]
-
-        def read(inside: Inserter, buffers: Values) -> list[SSAValue]:
-            return [
-                inside.value(CopyOp.make(buffers[load.value], results=[type_]), load.location) for load, type_ in wanted
-            ]
-
+        """A turn that reads the tiles of a ring as a whole, in each layout together with what is first used between the
+        same products, and releases the stage behind the last product of them."""
         location = last.location if isinstance(last, PRODUCTS) else self.loop.location
-        given = self._turn(ring, at, Inserter(self.body, last.next_op, location), [type_ for _, type_ in wanted], read)
+        token, given = self._wait(ring, at), dict[tuple[Load, Attribute], SSAValue]()
+        for number, (first, wanted) in enumerate(self._first_uses(ring, last)):
+
+            def read(inside: Inserter, buffers: Values, wanted: Sequence[Wanted] = wanted) -> list[SSAValue]:
+                return [
+                    inside.value(CopyOp.make(buffers[load.value], results=[type_]), load.location)
+                    for load, type_ in wanted
+                ]
+
+            here = at if number == 0 else Inserter(self.body, first, at.location)
+            done = self._read(ring, here, token, [type_ for _, type_ in wanted], read)
+            token = done.results[0]
+            given |= dict(zip(wanted, done.results[1:]))
+        self._release(ring, Inserter(self.body, last.next_op, location), token)
         for load in ring.loads:
-            take_over(load, {t: v for (of, t), v in zip(wanted, given) if of is load})
+            take_over(load, {t: v for (of, t), v in given.items() if of is load})
+
+    def _first_uses(self, ring: Ring, last: Operation) -> list[tuple[Operation, list[Wanted]]]:
+        """What is read of the stages of a ring, by the products that it is first used between, and the first op that
+        uses some of it, in the order of these."""
+        places, found = self._places, dict[int, tuple[Operation, list[Wanted]]]()
+        uses: list[tuple[Operation, Wanted]] = []
+        for load in ring.loads:
+            for type_ in read_types(load):
+                users = [
+                    self._of_body(use.operation) for use in load.value.uses if _read_as(use.operation, load) == type_
+                ]
+                uses.append((min((*users, last), key=lambda op: places[op]), (load, type_)))
+        for op, wanted in sorted(uses, key=lambda use: places[use[0]]):
+            found.setdefault(self._products_before(op), (op, []))[1].append(wanted)
+        order = {wanted: number for number, (_, wanted) in enumerate(uses)}
+        return [(op, sorted(held, key=lambda wanted: order[wanted])) for op, held in found.values()]
 
     def _read_slices(self, ring: Ring, slices: Slices, at: Inserter) -> None:
         """A turn for each part of a product, in place of that."""
@@ -365,15 +416,31 @@ class FedLoop:
     ) -> Sequence[SSAValue]:  # fmt: skip
         """Wait for a stage, what `read` makes of the buffers that stand for loads' tiles, and release it behind that;
         what was made."""
-        held, stage = ConsumerTokenType(ring.types), Block(arg_types=ring.types)
-        assert ring.place is not None
-        token = at.value(ConsumerWaitOp.make(ring.stages.pipe, ring.place, results=[held]))
+        done = self._read(ring, at, self._wait(ring, at), types, read)
+        self._release(ring, behind, done.results[0])
+        return done.results[1:]
+
+    @staticmethod
+    def _wait(ring: Ring, at: Inserter) -> SSAValue:
+        return at.value(ConsumerWaitOp.make(ring.stages.pipe, ring.place, results=[ConsumerTokenType(ring.types)]))
+
+    @staticmethod
+    def _read(
+        ring: Ring, at: Inserter, token: SSAValue, types: Sequence[Attribute],
+        read: Callable[[Inserter, Values], Sequence[SSAValue]],
+    ) -> Operation:  # fmt: skip
+        """What `read` makes of the buffers of a stage that was waited for; the first result is a token for what is
+        behind."""
+        stage = Block(arg_types=ring.types)
         inside = Inserter(stage, None, at.location)
         inside.add(PipelineYieldOp.make(read(inside, dict(zip((load.value for load in ring.loads), stage.args)))))
-        done = at.add(ConsumerReadOp.make(token, ring.place, results=[held, types], regions=[Region(stage)]))
-        behind.add(ConsumerReleaseOp.make(done.results[0]))
+        return at.add(ConsumerReadOp.make(token, ring.place, results=[token.type, types], regions=[Region(stage)]))
+
+    @staticmethod
+    def _release(ring: Ring, behind: Inserter, token: SSAValue) -> None:
+        assert ring.place is not None
+        behind.add(ConsumerReleaseOp.make(token))
         ring.place = ring.stages.next(behind, ring.place)
-        return done.results[1:]
 
     def rebuild(self, places: Places) -> None:
         """The loop again, which carries where it reads as well, from places on, which it moves on."""
@@ -381,6 +448,11 @@ class FedLoop:
         following = [ring.place for ring in self.rings if ring.place is not None]
         made = carry_more(self.loop, [places[of] for of in stages], following)
         places.update(zip(stages, made.results[len(made.results) - len(stages) :]))
+
+
+def _read_as(op: Operation, load: Load) -> Attribute:
+    """The type in which an op that uses a loaded tile wants it."""
+    return op.result.type if isinstance(op, ConvertLayoutOp) else load.value.type
 
 
 def name(load: Load) -> str:
