@@ -209,7 +209,8 @@ def _places(type_: Attribute) -> int:
 
 @tile_op
 class ReinterpretOp(Unary):
-    """The same storage (or the same registers) seen as another type of the same number of bits."""
+    """The same storage (or the same registers) seen as another type of the same number of bits; in shared memory the
+    first elements of storage seen as a smaller one of elements of the same width, too."""
 
     name = "nv_tileas.reinterpret"
     traits = traits_def(Pure(), Folds("same_bits"), NamesMemoryOf())
@@ -217,8 +218,11 @@ class ReinterpretOp(Unary):
     def check(self) -> None:
         from libtile.dialects.nv_tileaa.element_types import bit_width
 
-        bits = [_places(t) * bit_width(stored_element(t)) for t in (self.source.type, self.result.type)]
-        if bits[0] != bits[1]:
+        types = self.source.type, self.result.type
+        bits = [_places(t) * bit_width(stored_element(t)) for t in types]
+        shared = all(isinstance(t, BufferType) and t.space == "shared" for t in types)
+        first = shared and len({bit_width(stored_element(t)) for t in types}) == 1 and bits[0] > bits[1]
+        if bits[0] != bits[1] and not first:
             raise VerifyException(f"expects the same number of bits, but got {bits[0]} vs {bits[1]}")
 
 

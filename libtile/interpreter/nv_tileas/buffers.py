@@ -7,6 +7,7 @@ before, a write be overwritten, or be what a copy out of the buffer takes.
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -53,6 +54,11 @@ class Buffer:
     def reshaped(self, shape: tuple[int, ...]) -> Buffer:
         """The same storage in another shape."""
         return Buffer(self.element, self.data.reshape(shape), self.defined.reshape(shape), self.copies)
+
+    def first(self, shape: tuple[int, ...]) -> Buffer:
+        """As much of the same storage as a shape takes, from its begin on, row by row."""
+        data, defined = (of.reshape(-1)[: prod(shape)].reshape(shape) for of in (self.data, self.defined))
+        return Buffer(self.element, data, defined, self.copies)
 
     def seen_as(self, element: Element) -> Buffer:
         """The same storage as elements of another type of the same width."""

@@ -61,14 +61,14 @@ def copy(site: Site) -> Run:
 
 @pure("nv_tileas.reinterpret")
 def reinterpret(site: Site) -> Run:
-    """The same bits, row by row, as elements of another type or shape."""
+    """The same bits, row by row, as elements of another type or shape; of a buffer the first ones that this takes."""
     source, result, shape = site.element("source"), site.element("result"), site.shape("result")
     if isinstance(site.type_of("result"), Storage) and source.dtype.itemsize != result.dtype.itemsize:
         raise Fault(FaultKind.UNSUPPORTED, f"a buffer of {source.name} as one of {result.name}, of another width")
 
     def run(value: Any) -> Any:
         if isinstance(value, Buffer):
-            return value.seen_as(result).reshaped(shape)
+            return value.seen_as(result).first(shape)
         seen = from_bytes(bytes_of(np.reshape(value, -1), source), result)
         return seen[: prod(shape)].reshape(shape)[()]  # bits fill up their last byte
 

@@ -5,13 +5,14 @@ made of, whoever multiplies (`wgmma_step_chains`, `tensor_step_chains`).
 Each tile that TMA copies has a ring of its own; where there is no room for that, tiles that are alike share one. An
 operand that consumers compute is read from registers where it lies so, else from a bridge: a pipeline of one stage that
 consumers both fill and read, since each of them has a part of the tile. One that is there before the loop is brought
-once, and its stage is held through all steps.
+once, and its stage is held through all steps. Where there is no room for all of them, bridges take turns at a stage
+(`tile_turns`): one is filled when all products have ended that read the one before.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from math import prod
 
 from xdsl.ir import Operation, SSAValue
@@ -22,9 +23,9 @@ from libtile.dialects.nv_tileas.attributes import MmaAtomAttr
 from libtile.dialects.nv_tileas.memory import LoadOp, TiledLoadOp
 from libtile.dialects.nv_tileas.pipeline import ConsumerWaitOp
 from libtile.dialects.nv_tileas.products import DotOp
-from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp, CopyOp
+from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp, CopyOp, ReinterpretOp
 from libtile.dialects.nv_tileas.tma import FenceProxyOp
-from libtile.dialects.nv_tileas.types import ConsumerTokenType
+from libtile.dialects.nv_tileas.types import BufferType, ConsumerTokenType
 from libtile.ir.places import walk
 from libtile.ir.tile_form import shape_of
 from libtile.lowering.tileas.agents.cluster_pipelines import ALIGNMENT
@@ -33,13 +34,15 @@ from libtile.lowering.tileas.agents.fed_steps import FedSteps, NotSpecialized, o
 from libtile.lowering.tileas.agents.feeds import Feed
 from libtile.lowering.tileas.agents.remade import without_conversions
 from libtile.lowering.tileas.agents.step_reads import StepRead
+from libtile.lowering.tileas.agents.tile_turns import TileLife, share_stages
 from libtile.lowering.tileas.ahead import is_inside
 from libtile.lowering.tileas.copies.tma_operands import TmaOperand, Unfit, check_token, tma_operand, tma_tile
 from libtile.lowering.tileas.inserter import Inserter
 from libtile.lowering.tileas.memory import staging
-from libtile.lowering.tileas.memory.shared_memory import block_bytes, rings_bytes
+from libtile.lowering.tileas.memory.shared_memory import block_bytes, rings_bytes, tile_bytes
 from libtile.lowering.tileas.pipelines.operand_paths import is_read_by
 from libtile.lowering.tileas.pipelines.schedule import stages_wanted
+from libtile.lowering.to_tileas.accesses import element_bytes
 from libtile.support.records import dataclass
 from libtile.targets import Target
 
@@ -51,10 +54,10 @@ FEWEST_COPIED = 1024
 @dataclass(frozen=True)
 class Bridge:
     """An operand that consumers compute, and that products read from shared memory: the value, in the layout in which
-    threads have it, the pipeline of its buffer, and whether it is filled `once`, in front of the loop."""
+    threads have it, its buffer, and whether it is filled `once`, in front of the loop."""
 
     value: SSAValue
-    feed: Feed
+    type: BufferType
     once: bool
 
 
@@ -66,6 +69,10 @@ class StepProduct:
     atom: MmaAtomAttr
     a: int | None
     b: int
+
+
+_Found = tuple[DotOp, MmaAtomAttr, object, object]
+"""A product, its instruction, and the keys of its operands; None for a left one in registers."""
 
 
 class StepChain(FedSteps):
@@ -86,8 +93,8 @@ class StepChain(FedSteps):
         self.tiles_by_key: dict[object, TmaOperand] = {}
         self.reads_by_key: dict[object, StepRead] = {}
         self.bridges: dict[object, Bridge] = {}
-        self.by_warps = {} if self.issues_apart else self._read_by_warps()
-        found: list[tuple[DotOp, MmaAtomAttr, object, object]] = []
+        self.by_warps = {} if self.issues_apart and len(products) == 1 else self._read_by_warps()
+        found: list[_Found] = []
         for product in products:
             try:
                 atom = self._instruction(product)
@@ -100,17 +107,26 @@ class StepChain(FedSteps):
         self._look_ahead()
         for operand in self.operands:
             check_token(operand.load)
-        keys = [*self.tiles_by_key, *self.bridges]
-        self.reads = {read.load: (keys.index(key), read) for key, read in self.reads_by_key.items()}
-        """The loads whose tiles the kernel's warps read from stages, too: the numbers of the operands, and how."""
+        self._number(list(self.tiles_by_key), found)
         self.copied = [self._ring([n]) for n in range(len(self.operands))]
         """The rings of tiles that TMA copies."""
+        self.bringing = [[n] for n in self.bridged]
+        """The numbers of the bridges that have a pipeline together, in the order of their turns."""
+        self.feeds = self._feeds()
+        """Of tiles that TMA copies, and of bridges."""
+        self.ops = [op for op in self.body.ops if op not in self._gone() and op is not self.body.last_op]
+        self._check_registers()
+        self._set_stages(most, found)
+
+    def _number(self, copied: Sequence[object], found: Sequence[_Found]) -> None:
+        """Give operands their numbers: tiles that TMA copies, by their keys, come first, and then bridges."""
+        self.operands = [self.tiles_by_key[key] for key in copied]
+        keys = [*copied, *self.bridges]
+        self.reads = {read.load: (keys.index(key), read) for key, read in self.reads_by_key.items()}
+        """The loads whose tiles the kernel's warps read from stages, too: the numbers of the operands, and how."""
         self.products = [
             StepProduct(op, atom, None if a is None else keys.index(a), keys.index(b)) for op, atom, a, b in found
         ]
-        self.ops = [op for op in self.body.ops if op not in self._gone() and op is not self.body.last_op]
-        self._check_registers()
-        self._set_stages(most)
 
     # -- what fits --------------------------------------------------------------------------------------------------
 
@@ -188,7 +204,7 @@ class StepChain(FedSteps):
         """An operand that consumers bring to shared memory in each step, or once."""
         type_ = operand_buffer(self.gpu, atom, side, value)
         key = value, type_
-        self.bridges.setdefault(key, Bridge(value, Feed((type_,), {}), once))
+        self.bridges.setdefault(key, Bridge(value, type_, once))
         return key
 
     def _gone(self) -> set[Operation]:
@@ -209,78 +225,106 @@ class StepChain(FedSteps):
     def _check_registers(self) -> None:
         """Unfit where sums that are under way together take more registers than a thread has."""
 
-    def _set_stages(self, most: int) -> None:
+    def _set_stages(self, most: int, found: Sequence[_Found]) -> None:
         """As many stages for each ring as there is room for beside bridges and what is stored, first for those with the
-        fewest. Where there is none for a stage of each, tiles that are alike share a ring."""
+        fewest. Where there is none for a stage of each, tiles that are alike share a ring; and where there is none for
+        that, bridges take turns."""
         gone = [op for op in walk(self.loop) if isinstance(op, ConvertLayoutOp) and _is_for_products(op)]
         rows = self.products[0].atom.instruction.m
         kept = min(staging.kept_beside(self.function, self.body, gone, rows))
         if self.outer is not None:  # rings stay beside what is behind the loop
             kept = max(kept, min(self.kept(rows)))
-        bridges = [bridge.feed.type for bridge in self.bridges.values()]
         free = block_bytes(self.gpu, self.spec) - kept
 
         def taken(stages: Sequence[int]) -> int:
+            bridges = [feed.type for feed in self.feeds[len(self.copied) :]]
             return rings_bytes([*(f.staged(n) for f, n in zip(self.copied, stages)), *bridges], ALIGNMENT)
 
-        if (lone := taken([1] * len(self.copied))) > free:
+        if taken([1] * len(self.copied)) > free:
+            self._number(sorted(self.tiles_by_key, key=lambda key: self._first_read(key, found)), found)
             self.copied = self._shared_rings()
+            self.feeds = self._feeds()
+        if (least := taken([1] * len(self.copied))) > free:
+            self.bringing = share_stages(list(self._lives_of_bridges()), least - free)
+            self.feeds = self._feeds()
+        if (least := taken([1] * len(self.copied))) > free:
+            raise Unfit(f"{least} bytes of tiles do not fit the {free} bytes of shared memory that are free")
         wanted = [
             max(stages_wanted(self.operands[n].load, most) for turn in ring.turns for n in turn) for ring in self.copied
         ]
         stages, growing = [1] * len(self.copied), set(range(len(self.copied)))
-        if taken(stages) > free:
-            raise Unfit(f"{lone} bytes of tiles do not fit the {free} bytes of shared memory that are free")
         while growing:
-            least = min(growing, key=lambda n: (stages[n], n))
-            more = [n + (place == least) for place, n in enumerate(stages)]
-            if more[least] > wanted[least] or taken(more) > free:
-                growing.remove(least)
+            fewest = min(growing, key=lambda n: (stages[n], n))
+            more = [n + (place == fewest) for place, n in enumerate(stages)]
+            if more[fewest] > wanted[fewest] or taken(more) > free:
+                growing.remove(fewest)
             else:
                 stages = more
         for feed, count in zip(self.copied, stages):
             feed.stages = count
 
+    def _first_read(self, key: object, found: Sequence[_Found]) -> int:
+        """The place among the body's ops of the first one that reads a tile that TMA copies: a product, or its load,
+        where warps read it. Who takes turns in this order waits for nobody behind."""
+        places = {op: n for n, op in enumerate(self.body.ops)}
+        readers = [places[op] for op, _, *keys in found if key in keys]
+        if key in self.reads_by_key:
+            readers.append(places[self.reads_by_key[key].load])
+        return min(readers)
+
     def _shared_rings(self) -> list[Feed]:
-        """Rings, each for all tiles of a type that one product reads: they take turns there in the products' order."""
+        """Rings, each for all tiles of a type that one product reads, or the warps: they take turns there in the order
+        in which they are read."""
         found: dict[object, tuple[TmaOperand, list[int]]] = {}
         for n, tile in enumerate(self.operands):
-            lone = self.readers(n) == 1
-            found.setdefault((tile.type, tile.ctas) if lone else n, (tile, []))[1].append(n)
+            lone, apart = self.readers(n) == 1, self.issues_apart and self._is_read_by_warps(n)
+            found.setdefault((tile.type, tile.ctas, apart) if lone else n, (tile, []))[1].append(n)
         return [self._ring(numbers) for _, numbers in found.values()]
 
     def _ring(self, numbers: Sequence[int]) -> Feed:
         """The ring of tiles that are alike, which take turns there; of a lone one that another agent reads, too."""
         first, *more = numbers
-        apart = int(self.issues_apart and any(first == n for n, _ in self.reads.values()))
+        apart = int(self.issues_apart and self._is_read_by_warps(first) and self.readers(first) > 1)
         tile = self.operands[first]
         return Feed(
             (tile.type,), {first: 0}, tile.ctas, consumers=1 + apart, consumer=apart, more=tuple({n: 0} for n in more)
         )
 
+    def _feeds(self) -> list[Feed]:
+        """The rings, and a pipeline for bridges that take turns, whose stage is the largest one's buffer."""
+        types = {n: bridge.type for n, bridge in zip(self.bridged, self.bridges.values())}
+        return [*self.copied, *(Feed((max((types[n] for n in turns), key=tile_bytes),), {}) for turns in self.bringing)]
+
+    def _lives_of_bridges(self) -> Iterator[TileLife]:
+        """The bridges as products read them, one after the other."""
+        for number, bridge in zip(self.bridged, self.bridges.values()):
+            readers = [n for n, product in enumerate(self.products) if number in (product.a, product.b)]
+            taken = rings_bytes([Feed((bridge.type,), {}).type], ALIGNMENT)
+            width = element_bytes(bridge.type.element_type)
+            yield TileLife(number, taken, width, readers[0], readers[-1], held=bridge.once)
+
     # -- the new code -----------------------------------------------------------------------------------------------
 
-    @property
-    def feeds(self) -> list[Feed]:
-        """Of tiles that TMA copies, and of bridges."""
-        return [*self.copied, *(bridge.feed for bridge in self.bridges.values())]
-
     def feed_of(self, number: int) -> Feed:
-        """The pipeline of an operand, by its number: tiles that TMA copies come first, and then bridges."""
-        if number >= len(self.operands):
-            return list(self.bridges.values())[number - len(self.operands)].feed
-        return next(ring for ring in self.copied if any(number in turn for turn in ring.turns))
+        """The pipeline of an operand, by its number."""
+        return self.feeds[next(n for n, turns in enumerate(self._turns) if number in turns)]
+
+    @property
+    def _turns(self) -> list[list[int]]:
+        """The numbers of the operands that have each pipeline, in the order of their turns."""
+        return [*([n for turn in ring.turns for n in turn] for ring in self.copied), *self.bringing]
 
     def before(self, number: int) -> list[int]:
         """The operands that have a pipeline's turns before one in each step."""
-        if number >= len(self.operands):
-            return []
-        return [n for turn in self.feed_of(number).turns for n in turn if n < number]
+        turns = next(turns for turns in self._turns if number in turns)
+        return turns[: turns.index(number)]
 
     def readers(self, number: int) -> int:
         """How many times a stage is read in a step: by products, and by warps."""
-        by_warps = any(number == n for n, _ in self.reads.values())
-        return sum((number == p.a) + (number == p.b) for p in self.products) + by_warps
+        return sum((number == p.a) + (number == p.b) for p in self.products) + self._is_read_by_warps(number)
+
+    def _is_read_by_warps(self, number: int) -> bool:
+        return any(number == n for n, _ in self.reads.values())
 
     @property
     def bridged(self) -> range:
@@ -294,14 +338,23 @@ class StepChain(FedSteps):
 
     def bring(self, at: Inserter, number: int, place: SSAValue, values: Values) -> None:
         """Fill a bridge, by its number."""
-        bridge = list(self.bridges.values())[number - len(self.operands)]
+        bridge = self._bridge(number)
         value = values.get(bridge.value, bridge.value)
 
         def fill(stage: Inserter, buffers: Sequence[SSAValue]) -> None:
-            stage.add(CopyOp.make(value, buffers[0]))
+            stage.add(CopyOp.make(value, self.seen(stage, number, buffers[0])))
             stage.add(FenceProxyOp.make(proxy="async.shared"))
 
-        bridge.feed.fill(at, place, fill)
+        self.feed_of(number).fill(at, place, fill)
+
+    def _bridge(self, number: int) -> Bridge:
+        return list(self.bridges.values())[number - len(self.operands)]
+
+    def seen(self, at: Inserter, number: int, buffer: SSAValue) -> SSAValue:
+        """The buffer of a stage as that of an operand, by its number, where others take turns there."""
+        if number not in self.bridged or (type_ := self._bridge(number).type) == buffer.type:
+            return buffer
+        return at.value(ReinterpretOp.make(buffer, results=[type_]))
 
     def wait(self, at: Inserter, number: int, place: SSAValue) -> SSAValue:
         """Wait for the stage of an operand: the token by which it is released."""

@@ -10,7 +10,8 @@ A result that begins with zeros in each step is a stage that is handed on once a
 stays in tensor memory, and goes to and fro: it is handed on in front of the first step, in which the warps store there
 what it begins with, and behind the products of each step; the warps give it back when they have loaded it, if something
 is computed of it. What else a product adds to the warps store there, and the sum is in their registers from step to
-step.
+step. Where there are no columns for all of them, results that begin with zeros take turns at a stage: products add to
+one when the warps have taken the one before.
 
 The order of a step is one list (`_order`), of which each agent does its part: it is an order in which one after the
 other could do all, so that neither waits for what the other one does later.
@@ -52,7 +53,9 @@ from libtile.lowering.errors import unsupported
 from libtile.lowering.tileas.agents import nests
 from libtile.lowering.tileas.agents.cluster_pipelines import make_pipelines
 from libtile.lowering.tileas.agents.consumers import OTHER_REGISTERS, check_lies, consumer_registers
+from libtile.lowering.tileas.agents.feeds import Feed
 from libtile.lowering.tileas.agents.step_chains import StepChain, StepProduct
+from libtile.lowering.tileas.agents.tile_turns import TileLife, share_stages
 from libtile.lowering.tileas.cleanup import drop_unused, is_pure
 from libtile.lowering.tileas.copies.tma_operands import Unfit
 from libtile.lowering.tileas.counted_loops import number_type, trips
@@ -123,7 +126,11 @@ class TensorStepChain(StepChain):
         if len(self.products) == 1 and self.sums[0].carried is not None and not self.reads:
             # A sum that the warps take each time for nothing: products would wait for them.
             raise Unfit("the loop computes nothing of its product, nor of what that reads")
-        count = tensor_products.results_at_a_time([shape_of(s.last.result.type) for s in self.sums], self.spec)
+        self.places_of_sums = self._stages_of_sums()
+        """The sums that have a stage in tensor memory together, in the order of their turns."""
+        count = tensor_products.results_at_a_time(
+            [shape_of(turns[0].last.result.type) for turns in self.places_of_sums], self.spec
+        )
         self.at_a_time = 1 if len(self.products) > 1 or self.sums[0].is_given_back else count
         """Results of a lone product, of which the next one is computed while warps work on one."""
         self.order = list(self._order())
@@ -171,6 +178,26 @@ class TensorStepChain(StepChain):
         if users != [last] or last.operands[sum_.carried] is not sum_.last.result:
             sum_.given, sum_.carried = self.body.args[1 + sum_.carried], None
 
+    def _stages_of_sums(self) -> list[list[Sum]]:
+        """As many sums with a stage of their own as there are columns for."""
+        place, lives = {p: n for n, p in enumerate(self.products)}, []
+        for number, sum_ in enumerate(self.sums):
+            size = tcgen05.result_columns(shape_of(sum_.last.result.type))
+            span = place[sum_.products[0]], place[sum_.products[-1]]
+            lives.append(TileLife(number, size, sum_.last.result.type, *span, held=sum_.is_given_back))
+        free = tcgen05.COLUMNS // (self.spec.occupancy or 1)
+        missing = sum(life.size for life in lives) - free
+        return [[self.sums[n] for n in turns] for turns in share_stages(lives, missing)]
+
+    def _stage_of(self, sum_: Sum) -> int:
+        """The number of the stage where a sum lies."""
+        return next(n for n, turns in enumerate(self.places_of_sums) if sum_ in turns)
+
+    def _sums_before(self, sum_: Sum) -> list[Sum]:
+        """The sums that have turns at a stage before another one."""
+        turns = self.places_of_sums[self._stage_of(sum_)]
+        return turns[: turns.index(sum_)]
+
     def _order(self) -> list[_Event]:
         """What is done in a step, one after the other. Products come as early as they can, and results are taken when
         nothing else is left."""
@@ -189,17 +216,28 @@ class TensorStepChain(StepChain):
 
         given = set[Sum]()
 
+        def begun(number: int) -> bool:
+            """Whether a product that reads an operand has been issued, or the warps have read it."""
+            read = any(number == n and load not in todo for load, (n, _) in self.reads.items())
+            return read or any(number in (p.a, p.b) for p in issued)
+
         def can_issue(product: StepProduct) -> bool:
             numbers = {n for n in (product.a, product.b) if n is not None}
             if any(n in bridges and n not in filled for n in numbers):
                 return False
-            read = {n for p in issued for n in (p.a, p.b)} | numbers
-            if any(m not in read for n in numbers for m in self.before(n)):
+            if any(m not in numbers and not begun(m) for n in numbers for m in self.before(n)):
                 return False
             group = next(s for s in self.sums if product in s.products)
             if group.given is not None and group not in given:
                 return False
+            if any(s.last.result not in there for s in self._sums_before(group)):
+                return False
             return all(p in issued for p in group.products[: group.products.index(product)])
+
+        def is_over(number: int) -> bool:
+            """Whether everything has been done that reads an operand."""
+            products = all(p in issued for p in self.products if number in (p.a, p.b))
+            return products and all(load not in todo for load, (n, _) in self.reads.items() if n == number)
 
         while todo:
             acts = False
@@ -212,7 +250,7 @@ class TensorStepChain(StepChain):
                 else:
                     acts = acts or not pure
             for number, bridge in bridges.items():
-                if number not in filled and is_there(bridge.value):
+                if number not in filled and all(map(is_over, self.before(number))) and is_there(bridge.value):
                     found.append(_Event(fill=number))
                     filled.add(number)
             for sum_ in self.sums:
@@ -226,7 +264,8 @@ class TensorStepChain(StepChain):
                 todo.remove(ready.op)
             if len(found) > before:
                 continue
-            if (load := next((load for load in self.reads if load in todo), None)) is not None:
+            free = (load for load, (n, _) in self.reads.items() if load in todo and all(map(begun, self.before(n))))
+            if (load := next(free, None)) is not None:
                 found.append(_Event(read=load))
                 todo.remove(load)
                 continue
@@ -249,10 +288,12 @@ class TensorStepChain(StepChain):
         kinds = [(feed.type, feed.ctas) for feed in self.feeds]
         for feed, pipe in zip(self.feeds, make_pipelines(at, kinds)):
             feed.pipe = pipe
-        for sum_ in self.sums:
-            tile = sum_.last.result.type
+        for turns in self.places_of_sums:
+            tile = turns[0].last.result.type
             assert isinstance(tile, TensorType)
-            sum_.results = Results.make(at, tile, self.at_a_time)
+            made = Results.make(at, tile, self.at_a_time)
+            for sum_ in turns:
+                sum_.results = made
         count = trips(at, loop) if self.outer is None else None
         consumer, producer, issuer = (Inserter(Block(), None, loop.location) for _ in range(3))
         self.produce(producer, self.copied, descriptors)
@@ -260,8 +301,8 @@ class TensorStepChain(StepChain):
         self._compute(consumer, count)
         blocks = consumer.block, producer.block, issuer.block
         at.add(tensor_products.agents(self.spec.num_warps, *blocks, budgets=self._has_budgets()))
-        for sum_ in self.sums:
-            at.add(DeallocTensorOp.make(sum_.place.storage))
+        for first, *_ in self.places_of_sums:
+            at.add(DeallocTensorOp.make(first.place.storage))
         start.detach()
         start.erase()
         drop_unused(block)
@@ -284,8 +325,8 @@ class TensorStepChain(StepChain):
 
     def _multiply(self, at: Inserter, count: SSAValue | None) -> None:
         """It is made before `_compute`, which takes over the loop over tiles."""
-        starts: list[SSAValue] = [feed.start(at) for feed in self.feeds]
-        starts += [sum_.place.start(at) for sum_ in self.sums]
+        starts: list[SSAValue] = [feed.start(at) for feed in self.multiplied]
+        starts += [first.place.start(at) for first, *_ in self.places_of_sums]
         if count is not None:
             self._issue_steps(at, count, starts)
         else:
@@ -304,7 +345,7 @@ class TensorStepChain(StepChain):
         starts = list(given_places)
         held = {n: (self.wait(at, n, place), place) for n in self.once for place in [starts[self._feed(n)]]}
         stay = {self._feed(n) for n in held}
-        for n, sum_ in enumerate(self.sums, len(self.feeds)):
+        for n, (sum_, *_) in enumerate(self.places_of_sums, len(self.multiplied)):
             if sum_.is_given_back:
                 token = self._acquire(at, sum_, starts[n])
                 written = self._write(at, sum_, token, starts[n], lambda inside, stage: None)
@@ -345,21 +386,29 @@ class TensorStepChain(StepChain):
         return at.value(ProducerWriteOp.make(token, place, results=[token.type, []], regions=[Region(stage)]))
 
     def _feed(self, number: int) -> int:
-        """The place of an operand's pipeline among all."""
-        return self.feeds.index(self.feed_of(number))
+        """The place of an operand's pipeline among those that products read."""
+        return self.multiplied.index(self.feed_of(number))
+
+    @property
+    def multiplied(self) -> list[Feed]:
+        """The pipelines that products read; warps alone read the others."""
+        read = {self.feed_of(n) for product in self.products for n in (product.a, product.b) if n is not None}
+        return [feed for feed in self.feeds if feed in read]
 
     def _issue_step(self, at: Inserter, places: list[SSAValue], once: Mapping[int, tuple[SSAValue, SSAValue]]) -> None:
-        """The products of a step, from places of the feeds and of the sums on, which become those of the feeds' last
-        turns; `once` are the tokens and places of stages that are held through all steps."""
-        sums, where = places[len(self.feeds) :], {n: place for n, (_, place) in once.items()}
+        """The products of a step, from places of the feeds and of the sums on, which become those of the last turns;
+        `once` are the tokens and places of stages that are held through all steps."""
+        where = {n: place for n, (_, place) in once.items()}
         left = {n: sum((n == p.a) + (n == p.b) for p in self.products) for n in range(self.bridged.stop)}
         tokens: dict[int, SSAValue] = {}
         held: dict[Sum, SSAValue] = {}
         for product in [event.issue for event in self.order if event.issue is not None]:
             sum_ = next(s for s in self.sums if product in s.products)
-            place = sums[self.sums.index(sum_)]
+            stage = len(self.multiplied) + self._stage_of(sum_)
             if sum_ not in held:
-                held[sum_] = self._acquire(at, sum_, place)
+                if self._sums_before(sum_):
+                    places[stage] = self._next(at, places[stage])
+                held[sum_] = self._acquire(at, sum_, places[stage])
             for n in sorted({n for n in (product.a, product.b) if n is not None}):
                 if n not in tokens and n not in once:
                     feed = self._feed(n)
@@ -369,7 +418,7 @@ class TensorStepChain(StepChain):
                     tokens[n] = self.wait(at, n, where[n])
             granted = {**{n: token for n, (token, _) in once.items()}, **tokens}
             issue = partial(self._issue_one, product=product, tokens=granted, places=where)
-            held[sum_] = self._write(at, sum_, held[sum_], place, issue)
+            held[sum_] = self._write(at, sum_, held[sum_], places[stage], issue)
             for number in (product.a, product.b):
                 if number is not None:
                     left[number] -= 1
@@ -392,9 +441,9 @@ class TensorStepChain(StepChain):
             around.append((inner, n, block))
             inner = Inserter(block, None, at.location)
         assert product.a is not None
-        tiles = blocks[product.a].args[0], blocks[product.b].args[0]
+        tiles = [self.seen(inner, n, blocks[n].args[0]) for n in (product.a, product.b)]
         more = inner.value(arith.ConstantOp(IntegerAttr(int(adds), i1)))
-        tensor_products.issue_one(inner, product.op, product.atom, tiles, result, more)
+        tensor_products.issue_one(inner, product.op, product.atom, (tiles[0], tiles[1]), result, more)
         for outer, n, block in reversed(around):
             Inserter(block, None, at.location).add(PipelineYieldOp.make())
             held = ConsumerTokenType(self.feed_of(n).types)
@@ -404,24 +453,25 @@ class TensorStepChain(StepChain):
 
     def _compute(self, at: Inserter, count: SSAValue | None) -> None:
         once = self.once
-        bridges = [n for n in self.bridged if n not in once]
-        feeds = [self.feed_of(n) for n in (*once, *bridges, *(n for n, _ in self.reads.values()))]
-        starts: list[SSAValue] = [feed.start(at) for feed in feeds]
-        starts += [sum_.place.start(at) for sum_ in self.sums]
-        self.consume_from(at, starts, lambda at, places: self._steps(at, places, count, bridges))
+        used = [n for n in self.bridged if n not in once] + [n for n, _ in self.reads.values()]
+        moving = list(dict.fromkeys(map(self.feed_of, used)))
+        starts: list[SSAValue] = [feed.start(at) for feed in (*map(self.feed_of, once), *moving)]
+        starts += [first.place.start(at) for first, *_ in self.places_of_sums]
+        self.consume_from(at, starts, lambda at, places: self._steps(at, places, count, moving))
 
     def _steps(
-        self, at: Inserter, given_places: Sequence[SSAValue], whole_count: SSAValue | None, bridges: Sequence[int]
+        self, at: Inserter, given_places: Sequence[SSAValue], whole_count: SSAValue | None, moving: Sequence[Feed]
     ) -> tuple[dict[int, SSAValue], list[SSAValue]]:
-        """All steps of the warps from places on: of tiles that are brought once, of others, of those that are read
-        from stages, and of sums. What the loop gives, by number, and the places behind, in a loop over tiles."""
-        loop, rings = self.loop, self.reads
+        """All steps of the warps from places on: of tiles that are brought once, of others and those that are read from
+        stages, whose pipelines are `moving`, and of sums. What the loop gives, by number, and the places behind, in a
+        loop over tiles."""
+        loop = self.loop
         count = trips(at, loop) if whole_count is None else whole_count
         held, starts = list(given_places[: len(self.once)]), list(given_places[len(self.once) :])
         for n, place in zip(self.once, held):
             self.bring(at, n, place, {})
         kept_tokens: list[SSAValue] = []
-        for n, sum_ in enumerate(self.sums, len(bridges) + len(rings)):
+        for n, (sum_, *_) in enumerate(self.places_of_sums, len(moving)):
             if sum_.given is not None:
                 kept_tokens.append(self._wait_for(at, sum_, starts[n]))
                 starts[n] = self._next(at, starts[n])
@@ -434,8 +484,8 @@ class TensorStepChain(StepChain):
         values |= {self.body.args[1 + n]: a for n, a in zip(others, body.args[1:])}
         places = body.args[1 + len(others) : 1 + len(others) + len(starts)]
         tokens: dict[Sum, SSAValue] = dict(zip(self._given, body.args[1 + len(others) + len(starts) :]))
-        of_bridges, of_reads = dict(zip(bridges, places)), dict(zip(rings, places[len(bridges) :]))
-        of_sums = dict(zip(self.sums, places[len(bridges) + len(rings) :]))
+        of_feeds: dict[Feed, SSAValue] = dict(zip(moving, places))
+        of_stages: list[SSAValue] = list(places[len(moving) :])
         for operand in self.operands:
             if (token := operand.load.result_token) is not None:
                 # Copies have ended before their products do: what their tokens order is ordered.
@@ -444,20 +494,24 @@ class TensorStepChain(StepChain):
             if event.compute is not None:
                 each.clone([event.compute], values)
             elif event.read is not None:
-                values[event.read.value] = self._read(each, event.read, of_reads[event.read])
+                values[event.read.value] = self._read(
+                    each, event.read, self._turn(each, self.reads[event.read][0], of_feeds)
+                )
             elif event.fill is not None:
-                self.bring(each, event.fill, of_bridges[event.fill], values)
+                self.bring(each, event.fill, self._turn(each, event.fill, of_feeds), values)
             elif event.give is not None:
-                self._give(each, event.give, of_sums[event.give], tokens[event.give], values)
+                self._give(each, event.give, of_stages[self._stage_of(event.give)], tokens[event.give], values)
             elif event.take is not None:
-                sum_ = event.take
-                tokens[sum_] = self._take(each, sum_, of_sums[sum_], values)
+                sum_, n = event.take, self._stage_of(event.take)
+                if self._sums_before(sum_):
+                    of_stages[n] = self._next(each, of_stages[n])
+                tokens[sum_] = self._take(each, sum_, of_stages[n], values)
                 if sum_.given is None:
                     each.add(ConsumerReleaseOp.make(tokens[sum_]))
         last = self.body.last_op
         assert last is not None
         given = [values.get(last.operands[n], last.operands[n]) for n in others]
-        following = [self._next(each, place) for place in places]
+        following = [self._next(each, place) for place in (*of_feeds.values(), *of_stages)]
         each.add(scf.YieldOp(*given, *following, *(tokens[s] for s in self._given)))
         made = scf.ForOp(loop.lb, loop.ub, loop.step, [*carried, *starts, *kept_tokens], body)
         made.attributes.update(loop.attributes)
@@ -465,17 +519,24 @@ class TensorStepChain(StepChain):
         for token in made.results[len(others) + len(starts) :]:
             at.add(ConsumerReleaseOp.make(token))
         behind: list[SSAValue] = list(made.results[len(others) : len(others) + len(starts)])
-        for place_of, sum_ in enumerate(self.sums, len(bridges) + len(rings)):
+        for place_of, (sum_, *_) in enumerate(self.places_of_sums, len(moving)):
             if sum_.carried is not None:
                 n = sum_.carried
                 sum_.place.read(at, count, loop.iter_args[n], loop.results[n], behind[place_of])
         ends: dict[int, SSAValue] = dict(zip(others, made.results))
         if self.outer is None:
             return ends, []
-        for place_of, sum_ in enumerate(self.sums, len(bridges) + len(rings)):
+        for place_of, (sum_, *_) in enumerate(self.places_of_sums, len(moving)):
             if sum_.carried is not None:
                 behind[place_of] = self._next(at, behind[place_of])
         return ends, [*(self._next(at, place) for place in held), *behind]
+
+    def _turn(self, at: Inserter, number: int, places: dict[Feed, SSAValue]) -> SSAValue:
+        """The place of an operand in its pipeline, which becomes that of the pipeline's last turn."""
+        feed = self.feed_of(number)
+        if self.before(number):
+            places[feed] = self._next(at, places[feed])
+        return places[feed]
 
     def _read(self, at: Inserter, load: TiledLoadOp, place: SSAValue) -> SSAValue:
         """A tile that the warps read from its stage, which they release."""

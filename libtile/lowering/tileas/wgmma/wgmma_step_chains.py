@@ -164,7 +164,7 @@ class _Step:
 
     def __init__(
         self, chain: StepChain, at: Inserter, values: Values, reading: dict[Feed, SSAValue],
-        filling: Mapping[Feed, SSAValue], held: Mapping[int, tuple[SSAValue, SSAValue]],
+        filling: dict[Feed, SSAValue], held: Mapping[int, tuple[SSAValue, SSAValue]],
     ):  # fmt: skip
         self.chain, self.at, self.values = chain, at, values
         self.reading, self.filling = reading, filling
@@ -228,7 +228,7 @@ class _Step:
     def _read_ready(self) -> bool:
         """Have the warps read a tile from its stage, when all products are issued that can be."""
         for load, (number, read) in self.chain.reads.items():
-            if load not in self.todo:
+            if load not in self.todo or any(m not in self.places for m in self.chain.before(number)):
                 continue
             self._hold(number)
             feed, token, place = self.chain.feed_of(number), self.tokens[number], self.places[number]
@@ -284,7 +284,14 @@ class _Step:
                 if isinstance(owner, Operation) and owner in self.todo and owner not in wanted:
                     wanted.append(owner)
         used = {v for o in wanted for v in uses_of(o)}
-        last = [n for n, group in enumerate(self.groups) if group.product.op.result in used]
+        products = [self.products[o] for o in wanted if isinstance(o, DotOp) and o in self.products]
+        unfilled = {n for p in products for n in (p.a, p.b) if n in self.chain.bridged and n not in self.filled}
+        given_back = {m for n in unfilled if n is not None for m in self.chain.before(n)}
+        last = [
+            n
+            for n, group in enumerate(self.groups)
+            if group.product.op.result in used or not given_back.isdisjoint((group.product.a, group.product.b))
+        ]
         return min(last) + 1 if last else len(self.groups)
 
     # -- products ---------------------------------------------------------------------------------------------------
@@ -305,12 +312,13 @@ class _Step:
             around.append((inner, number, block))
             inner = Inserter(block, None, at.location)
         left = self.values.get(op.a, op.a) if product.a is None else None
-        a = left if product.a is None else blocks[product.a].args[0]
+        a = left if product.a is None else self.chain.seen(inner, product.a, blocks[product.a].args[0])
+        b = self.chain.seen(inner, product.b, blocks[product.b].args[0])
         assert a is not None
         c = self._sum(op.c)
         result = inner.value(
             AsyncDotOp.make(
-                a, blocks[product.b].args[0], c, results=[c.type], atom=product.atom,
+                a, b, c, results=[c.type], atom=product.atom,
                 signedness_a=op.signedness_a, signedness_b=op.signedness_b, fast_acc=op.fast_acc is not None,
             ),
             op.location,
@@ -349,11 +357,15 @@ class _Step:
         self.tokens[number] = self.chain.wait(self.at, number, self.places[number])
 
     def _fill_ready(self) -> bool:
-        """Fill the bridges whose tiles are there."""
+        """Fill the bridges whose tiles are there, and which have the next turn at a stage that nothing reads."""
         found = False
         for number, bridge in zip(self.chain.bridged, self.chain.bridges.values()):
-            if number not in self.filled and self._is_there(bridge.value):
-                self.chain.bring(self.at, number, self.filling[bridge.feed], self.values)
+            before, feed = self.chain.before(number), self.chain.feed_of(number)
+            free = all(m in self.filled and not self.left[m] for m in before)
+            if number not in self.filled and free and self._is_there(bridge.value):
+                if before:
+                    self.filling[feed] = feed.next(self.at, self.filling[feed])
+                self.chain.bring(self.at, number, self.filling[feed], self.values)
                 self.filled.add(number)
                 found = True
         return found
