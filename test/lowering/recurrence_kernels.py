@@ -87,3 +87,44 @@ def run(
     libtile.run(bytecode(tile, words, gpu_name), "corrected", grid=(1, 1, 1), args=args, backend=backend, **more)
     for found, value in zip(results, right):
         np.testing.assert_array_equal(found, value)
+
+
+@ct.kernel(occupancy=2)
+def beside(w, q, k, v, e, tm: Constant, d: Constant):
+    """Products of tiles that are copied alone, also of the next rows, and of one that the kernel's warps compute: it is
+    loaded first."""
+    total = ct.zeros((tm, tm), ct.float32)
+    for j in range(ct.num_tiles(q, 0, (tm, d))):
+        y = ct.load(w, (j, 0), (tm, d), padding_mode=ZERO)
+        a = ct.load(q, (j, 0), (tm, d), padding_mode=ZERO)
+        b = ct.load(k, (j, 0), (tm, d), padding_mode=ZERO)
+        c = ct.load(v, (j, 0), (tm, d), padding_mode=ZERO)
+        x = ct.load(v, (j + 1, 0), (tm, d), padding_mode=ZERO)
+        s = ct.mma(a, ct.transpose(b), ct.zeros((tm, tm), ct.float32))
+        s = ct.mma(x, ct.transpose(ct.load(k, (j + 1, 0), (tm, d), padding_mode=ZERO)), s)
+        t = ct.mma(c, ct.transpose(y * y + y), ct.zeros((tm, tm), ct.float32))
+        total = _cut(total + s * t, 8.0)
+    ct.store(e, (0, 0), total)
+
+
+def run_beside(tile: tuple[int, int], rows: int, gpu_name: str, order: int | None = None) -> None:
+    """Run `beside` in the simulator with all checks, and compare with numpy."""
+    rng = np.random.default_rng(rows)
+    given = [rng.integers(-1, 2, (rows, tile[1])).astype(np.float16) for _ in range(4)]
+    result = np.full((tile[0], tile[0]), 7, np.float32)
+    args = [v for x in (*given, result) for v in (x, *x.shape, x.shape[1], 1)]
+    total = np.zeros(result.shape)
+    for first in range(0, rows, tile[0]):
+        y, a, b, c = (x[first : first + tile[0]].astype(np.float64) for x in given)
+        _, _, f, g = (np.zeros(y.shape) if first + tile[0] == rows else x[first + tile[0] :][: tile[0]] for x in given)
+        total = np.clip(total + (a @ b.T + g @ np.float64(f).T) * (c @ (y * y + y).T), -8, 8)
+    libtile.run(
+        beside_bytecode(tile, gpu_name), "beside", grid=(1, 1, 1), args=args, backend="simulator", gpu_name=gpu_name,
+        check="full", block_order=order,
+    )  # fmt: skip
+    np.testing.assert_array_equal(result, total)
+
+
+def beside_bytecode(tile: tuple[int, int], gpu_name: str) -> bytes:
+    half, whole = (array(t, 2, multiple_of=16, shape_divisible_by=(16, 16)) for t in (ct.float16, ct.float32))
+    return run_frontend(Kernel("beside", beside, (half,) * 4 + (whole, *tile), None, None, EXACT), "13.3", gpu_name)
