@@ -317,6 +317,18 @@ PROGRAMS: dict[str, Program] = {
         """
         + laid_back("o", "%y", "i32", (64,), layout((64,))),
     ),
+    "the first elements of storage of nv_tileas": Program(
+        "nv_tileas.reinterpret nv_tileas.alloc_tensor nv_tileas.copy",
+        {"x_p": (pointer("f32"), floats(N)), "o_p": (pointer("i32"), zeros(N, dtype=np.int32))},
+        laid_out("x", "f32", (4, 16), ROWS)
+        + f"""
+        %b = nv_tileas.alloc_tensor : {buffer((4, 16), "f32")}
+        nv_tileas.copy %x, %b : tile<4x16xf32, {ROWS}>, {buffer((4, 16), "f32")}
+        %i = nv_tileas.reinterpret %b : {buffer((4, 16), "f32")} -> {buffer((32,), "i32")}
+        %y = nv_tileas.copy %i : {buffer((32,), "i32")} -> tile<32xi32, {layout((32,))}>
+        """
+        + laid_back("o", "%y", "i32", (32,), layout((32,))),
+    ),
     "elements of memrefs": Program(
         "nv_tileaa.load nv_tileaa.store nv_tileaa.make_memref",
         {"m": (M2, floats(8, 16)), "o": (M2, zeros(8, 16)), "i": ("index", 2), "j": ("index", 3)},
