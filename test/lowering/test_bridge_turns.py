@@ -145,3 +145,11 @@ def test_a_tile_that_warps_read_first_has_the_first_turn_in_a_ring_of_products(o
         text = libtile.compile(beside_bytecode((64, 128), "sm_90"), gpu_name="sm_90", emit="tileas").tileas
         assert len(re.findall("create_pipeline", text)) == 3
     run_beside((64, 128), 256, "sm_90", order)
+
+
+def test_left_operands_for_which_there_are_no_registers_are_brought():
+    """Those that wait for no product would be held from the begin of a step: 128 registers beside 160 of results."""
+    made = libtile.compile(bytecode((64, 64, 64), True, "sm_90"), gpu_name="sm_90", launch_abi="simt", keep_text=True)
+    assert made.kernels["corrected"].spills == 0
+    products = re.findall(r"async\.dot .*", made.tileas)
+    assert len(products) == 5 and all(": !nv_tileas.buffer" in line for line in products[:2])

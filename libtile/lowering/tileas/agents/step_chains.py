@@ -107,16 +107,20 @@ class StepChain(FedSteps):
         self._look_ahead()
         for operand in self.operands:
             check_token(operand.load)
-        self._number(list(self.tiles_by_key), found)
+        self._assign(list(self.tiles_by_key), found)
+        self.ops = [op for op in self.body.ops if op not in self._gone() and op is not self.body.last_op]
+        self._check_registers()
+        self._set_stages(most, found)
+
+    def _assign(self, copied: Sequence[object], found: Sequence[_Found]) -> None:
+        """Give each operand a number, and a pipeline of its own."""
+        self._number(copied, found)
         self.copied = [self._ring([n]) for n in range(len(self.operands))]
         """The rings of tiles that TMA copies."""
         self.bringing = [[n] for n in self.bridged]
         """The numbers of the bridges that have a pipeline together, in the order of their turns."""
         self.feeds = self._feeds()
         """Of tiles that TMA copies, and of bridges."""
-        self.ops = [op for op in self.body.ops if op not in self._gone() and op is not self.body.last_op]
-        self._check_registers()
-        self._set_stages(most, found)
 
     def _number(self, copied: Sequence[object], found: Sequence[_Found]) -> None:
         """Give operands their numbers: tiles that TMA copies, by their keys, come first, and then bridges."""
@@ -225,6 +229,21 @@ class StepChain(FedSteps):
     def _check_registers(self) -> None:
         """Unfit where sums that are under way together take more registers than a thread has."""
 
+    def _early(self) -> list[StepProduct]:
+        """The products whose left operand is rather brought to shared memory, if there is room, than in registers."""
+        return []
+
+    def _bring_early(self, early: Sequence[StepProduct], found: Sequence[_Found]) -> Sequence[_Found]:
+        """The products with their operands' keys, where left operands of some come by bridges."""
+        ops, brought = {product.op for product in early}, list(found)
+        for n, (op, atom, _, b) in enumerate(found):
+            if op in ops:
+                try:
+                    brought[n] = op, atom, self._bridged(atom, "a", without_conversions(op.a), once=False), b
+                except Unfit:
+                    continue  # it stays in registers
+        return brought
+
     def _set_stages(self, most: int, found: Sequence[_Found]) -> None:
         """As many stages for each ring as there is room for beside bridges and what is stored, first for those with the
         fewest. Where there is none for a stage of each, tiles that are alike share a ring; and where there is none for
@@ -240,6 +259,14 @@ class StepChain(FedSteps):
             bridges = [feed.type for feed in self.feeds[len(self.copied) :]]
             return rings_bytes([*(f.staged(n) for f, n in zip(self.copied, stages)), *bridges], ALIGNMENT)
 
+        if early := self._early():
+            before = dict(self.bridges)
+            self._assign(list(self.tiles_by_key), brought := self._bring_early(early, found))
+            if taken([1] * len(self.copied)) <= free:
+                found = brought
+            else:
+                self.bridges = before
+                self._assign(list(self.tiles_by_key), found)
         if taken([1] * len(self.copied)) > free:
             self._number(sorted(self.tiles_by_key, key=lambda key: self._first_read(key, found)), found)
             self.copied = self._shared_rings()

@@ -41,6 +41,13 @@ def registers_under_way(body: Block, products: Sequence[StepProduct]) -> int:
     return kept + max(at_once)
 
 
+def early_operands(body: Block, products: Sequence[StepProduct]) -> list[StepProduct]:
+    """The products that read a left operand from registers which waits for no product: all of these are computed as a
+    step begins, and stay in registers beside the results of products until those that read them have ended."""
+    depths = _Depths(body, products)
+    return [product for product in products if product.a is None and not depths.of(product.op.a)]
+
+
 def _sum(op: DotOp) -> Iterator[SSAValue]:
     """What has the registers of a product's sum, which other products add to."""
     yield op.result

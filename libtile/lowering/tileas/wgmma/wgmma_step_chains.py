@@ -41,6 +41,7 @@ from libtile.lowering.tileas.agents.consumers import (
     consumer_registers,
     instruction,
     lies_as_left,
+    tile_registers,
 )
 from libtile.lowering.tileas.agents.feeds import Feed
 from libtile.lowering.tileas.agents.step_chains import StepChain, StepProduct, Values
@@ -49,7 +50,7 @@ from libtile.lowering.tileas.cleanup import drop_unused, is_pure
 from libtile.lowering.tileas.copies.tma_operands import Unfit
 from libtile.lowering.tileas.inserter import Inserter, array_of
 from libtile.lowering.tileas.wgmma.specialize_chains import BUDGETS, budget_of, consumers_and_producer
-from libtile.lowering.tileas.wgmma.under_way import registers_under_way
+from libtile.lowering.tileas.wgmma.under_way import early_operands, registers_under_way
 from libtile.support.records import dataclass
 
 LEAST_REGISTERS = 32
@@ -82,6 +83,13 @@ class WgmmaStepChain(StepChain):
         limit = consumer_registers(self.spec, self.gpu, self.budget, produced=produced)
         if found > limit:
             raise Unfit(f"a thread has {limit} registers, and the loop's products take {found}")
+
+    def _early(self) -> list[StepProduct]:
+        """Left operands that wait for no product, where a thread has no registers for them beside results."""
+        early = early_operands(self.body, self.products)
+        taken = self._carried + registers_under_way(self.body, self.products) + LEAST_REGISTERS
+        limit = consumer_registers(self.spec, self.gpu, self.budget, produced=bool(self.copied))
+        return early if taken + sum(tile_registers(product.op.a) for product in early) > limit else []
 
     # -- the new code -----------------------------------------------------------------------------------------------
 
