@@ -17,6 +17,8 @@ _ON = ("1", "on", "true", "yes")
 _OFF = ("0", "off", "false", "no")
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _MOST_DIGITS = 18
+_MOST_SECONDS = 9
+"""Digits of a number of seconds."""
 _SHOWN = 100
 """Characters of a value that an error shows."""
 
@@ -83,6 +85,24 @@ class Size(Variable):
 
 
 @dataclass(frozen=True)
+class Duration(Variable):
+    """A variable that is a number of seconds."""
+
+    default: int = 0
+
+    wanted = "a number of seconds"
+
+    def seconds(self) -> int:
+        """The number. SettingError for anything else."""
+        text = self.text()
+        if not text:
+            return self.default
+        if not (text.isascii() and text.isdecimal() and len(text) <= _MOST_SECONDS):
+            raise SettingError(self.name, text, self.wanted)
+        return int(text)
+
+
+@dataclass(frozen=True)
 class Place(Variable):
     """A variable that is the path of a file or folder."""
 
@@ -104,7 +124,16 @@ DELAY_WAIT = Switch(
 CUDA_DRIVER = Place("LIBTILE_CUDA_DRIVER", "the library of the CUDA driver, in place of `libcuda.so.1`")
 TRACEBACK = Switch("LIBTILE_TRACEBACK", "whether an internal error shows its traceback")
 
-VARIABLES = (CACHE, CACHE_FOLDER, CACHE_SIZE, VERIFY_EACH, PREFER_TMA, DELAY_WAIT, CUDA_DRIVER, TRACEBACK)
+SERVER = Switch("LIBTILE_SERVER", "whether a [compile server](server.md) does the work of a tool, where there is one")
+SERVER_FOLDER = Place(
+    "LIBTILE_SERVER_DIR", "where its socket is; without it `$XDG_RUNTIME_DIR/libtile`, or `/tmp/libtile-UID`"
+)
+SERVER_IDLE = Duration("LIBTILE_SERVER_IDLE", "after how many seconds without work it ends; 600 without it", default=600)
+
+VARIABLES = (
+    *(CACHE, CACHE_FOLDER, CACHE_SIZE, VERIFY_EACH, PREFER_TMA, DELAY_WAIT, CUDA_DRIVER, TRACEBACK),
+    *(SERVER, SERVER_FOLDER, SERVER_IDLE),
+)
 """All of them, but the one that a process of `libtile.cutile` gives to those that it starts."""
 
 

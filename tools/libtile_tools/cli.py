@@ -97,6 +97,8 @@ def owns_process() -> bool:
 
 
 _owns_process = False
+served_by = 0
+"""The number of the compile server whose child this process is; 0 where it is none."""
 
 
 def call(
@@ -388,7 +390,8 @@ def time_report(wanted: bool) -> Iterator[None]:
         with timing.collect() as report:
             yield
     finally:
-        click.echo(report.table(), nl=False, err=True)
+        served = f"served by compile server {served_by}\n" if served_by else ""
+        click.echo(report.table() + served, nl=False, err=True)
 
 
 def show_help(ctx: click.Context, param: click.Parameter, value: bool) -> None:

@@ -13,7 +13,15 @@ if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
     _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
 
 
+import os
+
+
 def _begin(tool: str) -> None:
+    if os.environ.get("LIBTILE_SERVER"):
+        from libtile_tools import served
+
+        if served.wanted():
+            served.ask(tool)
     from libtile_tools import startup
 
     startup.install(tool)

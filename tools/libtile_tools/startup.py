@@ -464,3 +464,10 @@ def finish() -> None:
     texts = _generated.added | ({} if _patterns is None else _patterns.added)
     if modules or texts:
         _kept.save(modules, texts)
+
+
+def keep_no_more() -> None:
+    """`finish`, in a process that goes on: what it loads from here on is kept by nobody."""
+    global _kept
+    finish()
+    _kept = None
