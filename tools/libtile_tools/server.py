@@ -90,6 +90,7 @@ class Server:
         self.wanted: list[str] = []
         self.ended: Counter[str] = Counter()
         self.declined: Counter[str] = Counter()
+        self.processor = 0.0
         self.stopping = ""
         self.poll = select.poll()
         self.listener: socket.socket | None = None
@@ -340,12 +341,13 @@ class Server:
 
     def _reap(self) -> None:
         while self.children:
-            child, status = os.waitpid(-1, os.WNOHANG)
+            child, status, used = os.wait4(-1, os.WNOHANG)
             if not child:
                 return
             if (connection := self.children.pop(child, None)) is None:
                 continue
             self.last = time.monotonic()
+            self.processor += used.ru_utime + used.ru_stime
             why = os.read(connection.report, 1 << 12) if _has_said(connection.report) else b""
             if why:
                 self._count_declined(why.decode(errors="replace"))
@@ -381,6 +383,7 @@ class Server:
         yield f"  Python: {sys.executable}, libtile: {os.path.dirname(environment.__file__).rpartition('/')[0]}"
         yield f"  ready for: {', '.join(self.targets) or 'no target yet'}"
         yield f"  served: {total}{f' (ended {how})' if how else ''}, running: {len(self.children)}"
+        yield f"  processor time of what was served: {self.processor:.2f} s"
         yield f"  declined: {sum(self.declined.values())}"
         for why, number in self.declined.most_common():
             yield f"    {number}: {why}"
@@ -402,12 +405,13 @@ def main(name: str, targets: list[str], idle: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # of no terminal; each is for who asks
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     os.umask(0o077)
-    key = server_place.key()
+    key = server_place.key(sys.path)
     if server_place.name_of(key) != name:
         cli.say("error: the server's process is not like the one that has started it")
         return
     for variable in [v for v in os.environ if v.startswith(_OWN)]:
         del os.environ[variable]  # each request has its own
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as in a tool: a process that forks has one thread
     startup.install("server")
     try:
         server = Server(name, key, idle)

@@ -103,14 +103,14 @@ def wait_at_most(connection: _socket.socket, seconds: float) -> None:
 # -- the key ----------------------------------------------------------------------------------------------------------
 
 
-def key() -> bytes:
+def key(path: list[str] | None = None) -> bytes:
     """What this process and a server have to have in common, before they are the same code (which a server looks at in
-    each request): Python, how it was started, where it looks for modules, and its surroundings."""
-    path = modules_path()
+    each request): Python, how it was started, where it looks for modules (`path`), and its surroundings."""
     facts = [
-        *(PROTOCOL, os.path.dirname(os.path.abspath(__file__)), sys.version, sys.executable, sys.prefix),
+        *(PROTOCOL, os.path.dirname(os.path.abspath(__file__)), sys.version, os.path.realpath(sys.executable)),
+        sys.prefix,
         *(repr(sys.flags), repr(sys._xoptions), repr(sys.warnoptions), sys.getfilesystemencoding()),
-        os.pathsep.join(path),
+        os.pathsep.join(modules_path() if path is None else path),
     ]
     environment = [b"=".join(item) for item in os.environb.items() if item[0].startswith(_AT_START)]
     return b"\0".join([*map(os.fsencode, facts), *sorted(environment), *surroundings("self")])
@@ -125,10 +125,7 @@ def modules_path() -> list[str]:
     return path
 
 
-_AT_START = (
-    *(b"PYTHON", b"LC_", b"LD_", b"MALLOC_", b"GLIBC_", b"OPENBLAS_"),
-    *(b"LANG", b"OMP_", b"TZ"),
-)
+_AT_START = (b"PYTHON", b"LANG", b"LC_", b"LD_", b"GLIBC_", b"MALLOC_")
 """How the names of variables begin that act when a process starts, or when it loads a library."""
 
 _MODULES = ("libtile", "libtile_tools", "xdsl", "llvmlite", "numpy", "ml_dtypes", "construct", "click", "nvidia")
@@ -137,7 +134,7 @@ _MODULES = ("libtile", "libtile_tools", "xdsl", "llvmlite", "numpy", "ml_dtypes"
 def _has_modules(folder: str) -> bool:
     """Whether a folder of the path has anything of what tools are made of."""
     return any(
-        os.path.exists(os.path.join(folder, name)) or os.path.exists(os.path.join(folder, f"{name}.py"))
+        os.path.isdir(os.path.join(folder, name)) or os.path.exists(os.path.join(folder, f"{name}.py"))
         for name in _MODULES
     )
 
