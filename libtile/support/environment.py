@@ -128,7 +128,9 @@ SERVER = Switch("LIBTILE_SERVER", "whether a [compile server](server.md) does th
 SERVER_FOLDER = Place(
     "LIBTILE_SERVER_DIR", "where its socket is; without it `$XDG_RUNTIME_DIR/libtile`, or `/tmp/libtile-UID`"
 )
-SERVER_IDLE = Duration("LIBTILE_SERVER_IDLE", "after how many seconds without work it ends; 600 without it", default=600)
+SERVER_IDLE = Duration(
+    "LIBTILE_SERVER_IDLE", "after how many seconds without work it ends; 600 without it", default=600
+)
 
 VARIABLES = (
     *(CACHE, CACHE_FOLDER, CACHE_SIZE, VERIFY_EACH, PREFER_TMA, DELAY_WAIT, CUDA_DRIVER, TRACEBACK),

@@ -30,8 +30,15 @@ _PATIENCE = 60.0
     f"{_MISUSE}  the command line is wrong",
 ))  # fmt: skip
 @click.argument("action", type=click.Choice(("start", "status", "stop")))
-@click.option("--gpu-name", "targets", multiple=True, metavar="sm_NN", help="A target to get ready for, before it is asked for.")
-@click.option("--idle", type=click.IntRange(1, 10**9 - 1), metavar="SECONDS", help="When to end without work; default LIBTILE_SERVER_IDLE's.")
+@click.option(
+    "--gpu-name", "targets", multiple=True, metavar="sm_NN", help="A target to get ready for, before it is asked for."
+)
+@click.option(
+    "--idle",
+    type=click.IntRange(1, 10**9 - 1),
+    metavar="SECONDS",
+    help="When to end without work; default LIBTILE_SERVER_IDLE's.",
+)
 @cli.version_option("compile server")
 def command(action: str, targets: tuple[str, ...], idle: int | None) -> None:
     """Start, show or stop the compile servers of this user.

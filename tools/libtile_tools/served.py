@@ -161,7 +161,8 @@ def send(connection: _socket.socket, data: bytes, descriptors: list[int]) -> Non
     """Send a request. OSError where nobody takes it."""
     numbers = b"".join(number.to_bytes(4, sys.byteorder) for number in descriptors)
     done = connection.sendmsg([data], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, numbers)])
-    connection.sendall(data[done:])
+    if done < len(data):  # of nothing it would ask whether the other side still listens
+        connection.sendall(data[done:])
 
 
 # -- the answer -------------------------------------------------------------------------------------------------------

@@ -80,7 +80,12 @@ def _coding(text: bytes) -> tuple[str, str, bool]:
 
 
 def work(
-    request: Request, descriptors: Sequence[int], connection: _socket.socket, client: int, report: int, status: list[bytes]
+    request: Request,
+    descriptors: Sequence[int],
+    connection: _socket.socket,
+    client: int,
+    report: int,
+    status: list[bytes],
 ) -> NoReturn:
     """Be the process that asked, whose number is `client`, and do what it was started for.
 
@@ -187,9 +192,7 @@ def _make_streams(request: Request) -> None:
     for number, (name, (encoding, errors, whole)) in enumerate(zip(_STREAMS, request.codings)):
         stream = None
         if number in request.streams:
-            binary = open(
-                number, "wb" if number else "rb", buffering=0 if whole and number else -1, closefd=False
-            )
+            binary = open(number, "wb" if number else "rb", buffering=0 if whole and number else -1, closefd=False)
             lines = not whole and (number == 2 or binary.isatty())
             stream = io.TextIOWrapper(binary, encoding, errors, newline="\n", line_buffering=lines, write_through=whole)
         setattr(sys, name, stream)

@@ -54,10 +54,7 @@ def open_folder(*, make: bool = False) -> int:
     """A descriptor of the folder. OSError where there is none, or it is not this user's alone."""
     path = folder_path()
     if make and not os.path.isdir(path):
-        try:
-            os.mkdir(path, 0o700)
-        except FileExistsError:  # another process has made it, or it is something else
-            pass
+        os.makedirs(path, 0o700, exist_ok=True)  # another process may be faster
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     status = os.fstat(descriptor)
     if status.st_uid != os.geteuid() or status.st_mode & 0o077:
@@ -122,7 +119,7 @@ def modules_path() -> list[str]:
     path = [*map(os.path.abspath, sys.path)]
     if path and not sys.flags.safe_path and not _has_modules(path[0]):
         del path[0]
-    return path
+    return [*dict.fromkeys(path)]
 
 
 _AT_START = (b"PYTHON", b"LANG", b"LC_", b"LD_", b"GLIBC_", b"MALLOC_")
