@@ -43,8 +43,8 @@ _PATIENCE = 60.0
 def command(action: str, targets: tuple[str, ...], idle: int | None) -> None:
     """Start, show or stop the compile servers of this user.
 
-    A server does the work of tileiras, tileirdisasm, cuda-tile-translate and cuda-tile-opt where LIBTILE_SERVER is 1, in
-    the same way, without what they take to start. Which one a tool asks depends on its Python and its environment.
+    A server does the work of tileiras, tileirdisasm, cuda-tile-translate and cuda-tile-opt where LIBTILE_SERVER is 1,
+    in the same way, without what they take to start. Which one a tool asks depends on its Python and its environment.
     """
     if not server_place.is_possible():
         raise cli.ToolError("error: a compile server needs Linux")

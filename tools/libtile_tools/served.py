@@ -30,10 +30,11 @@ _ANSWERS = 10.0
 """Seconds in which a server takes a request over, unless it hangs."""
 FORWARDED = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGTSTP, signal.SIGCONT)
 HEADER = b"libtile request\n"
-"""A request begins with it and its length (8 bytes, little-endian); the rest is texts that end with zero bytes, in which
-numbers are in digits: how long the key is, the key, what is asked for, which of stdin, stdout and stderr are open, their
-encodings, how these treat errors and whether they are unbuffered, the numbers of further descriptors, how many arguments there are, these, and the
-environment. With the header come the descriptors: of the working directory, of the open streams, and the further ones."""
+"""A request begins with it and its length (8 bytes, little-endian). The rest is texts that end with zero bytes, with
+numbers in digits: how long the key is, the key, what is asked for, which of stdin, stdout and stderr are open, of
+each its encoding, how it treats errors and whether it is unbuffered, the numbers of further descriptors, how many
+arguments there are, these, and the environment. With the header come the descriptors: of the working directory, of the
+open streams, and the further ones."""
 ACCEPTED, DECLINED, ENDED = b"accepted", b"declined", b"ended"
 """What lines of a server's answer begin with: `accepted`; `declined WHY`, or `ended STATUS` (below 0 by a signal)."""
 

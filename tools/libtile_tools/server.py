@@ -323,8 +323,7 @@ class Server:
 
     def _leave_to_child(self, connection: Connection, report: int) -> None:
         """Close what is the server's, in the child."""
-        others = [c for c in {*self.connections.values(), *self.children.values(), *self.waiting_for_end}]
-        for other in others:
+        for other in {*self.connections.values(), *self.children.values(), *self.waiting_for_end}:
             if other is not connection:
                 other.close()
         if self.listener is not None:

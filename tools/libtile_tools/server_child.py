@@ -164,8 +164,8 @@ def _take_descriptors(numbers: list[int], given: Sequence[int], kept: list[int])
         raise ValueError("descriptors are missing")
     if busy := [n for n in numbers if n > 2 and n not in given and _is_open(n)]:
         raise ValueError(f"the server uses descriptor {busy[0]} itself")
-    if busy := set(numbers) & set(kept):
-        raise ValueError(f"the server uses descriptor {busy.pop()} itself")
+    if busy := [n for n in numbers if n in kept]:
+        raise ValueError(f"the server uses descriptor {busy[0]} itself")
     above = max([*numbers, *given, *kept, 2]) + 1
     moved = [fcntl.fcntl(number, fcntl.F_DUPFD_CLOEXEC, above) for number in given]
     for number in given:
@@ -192,7 +192,8 @@ def _make_streams(request: Request) -> None:
     for number, (name, (encoding, errors, whole)) in enumerate(zip(_STREAMS, request.codings)):
         stream = None
         if number in request.streams:
-            binary = open(number, "wb" if number else "rb", buffering=0 if whole and number else -1, closefd=False)
+            mode, buffering = ("w", 0 if whole else -1) if number else ("r", -1)
+            binary = os.fdopen(number, f"{mode}b", buffering, closefd=False)
             lines = not whole and (number == 2 or binary.isatty())
             stream = io.TextIOWrapper(binary, encoding, errors, newline="\n", line_buffering=lines, write_through=whole)
         setattr(sys, name, stream)

@@ -68,11 +68,13 @@ def _libraries() -> Iterator[str]:
 
 
 def _data() -> Iterator[str]:
+    from functools import partial
+
     from libtile.backend.tools import ToolNotFoundError, libdevice_path, tool_path
     from libtile.spec.loader import DATA
 
     yield from (os.path.join(DATA, name) for name in os.listdir(DATA) if not name.startswith("_"))
-    for find in (lambda: tool_path("ptxas"), libdevice_path):
+    for find in (partial(tool_path, "ptxas"), libdevice_path):
         try:
             yield find()
         except ToolNotFoundError:  # a compilation that needs it says so
