@@ -6,8 +6,9 @@
 
 Cold runs are processes that take turns (ours, theirs, ours, ...), without the compile cache; a ratio is the median of
 the pairs'. What Python keeps for itself (`__pycache__`) is there, as it is behind the first run on a machine. `cached`
-is our process with a compile cache that has the kernel, `warm` the same compilation in a process that has compiled it
-before. Each number is the median of the repeats. Below: where the time of a cold run goes, in milliseconds; and the
+is our process with a compile cache that has the kernel, `served` our process with a compile server that is ready for the
+target (`LIBTILE_SERVER`), which takes its turn among the cold ones, and `warm` the same compilation in a process that has
+compiled it before. Each number is the median of the repeats. Below: where the time of a cold run goes, in milliseconds; and the
 processor time of processes, user and system, those they start included, which others on the machine disturb less: the
 least of the repeats. With `--before`, another clone of this repository takes its turn there.
 """
@@ -18,6 +19,7 @@ import argparse
 import datetime
 import os
 import platform
+import re
 import resource
 import statistics
 import subprocess
@@ -63,6 +65,7 @@ class Measured:
 
     cold: list[float] = field(default_factory=list)
     theirs: list[float] = field(default_factory=list)
+    served: list[float] = field(default_factory=list)
     cached: list[float] = field(default_factory=list)
     warm: list[float] = field(default_factory=list)
     processor: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
@@ -86,6 +89,7 @@ class Bench:
         self.environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(folder / "pycache")}
         self.environment.pop("PYTHONDONTWRITEBYTECODE", None)
         self.environment.pop("PYTHONUNBUFFERED", None)
+        self.served = {"LIBTILE_CACHE": "0", "LIBTILE_SERVER": "1", "LIBTILE_SERVER_DIR": str(folder / "server")}
 
     def process(self, command: Sequence[str], clone: Path = ROOT, **environment: str) -> tuple[float, str]:
         """(seconds, what is on stderr) of a process; CalledProcessError when it fails."""
@@ -95,6 +99,19 @@ class Bench:
             command, env=environment, cwd=clone, capture_output=True, text=True, check=True, timeout=600
         )
         return time.perf_counter() - start, done.stderr
+
+    def server(self, action: str, *options: str) -> None:
+        """Start or stop the compile server; CalledProcessError where that fails."""
+        environment = {**self.served, "LIBTILE_SERVER": "0"}
+        self.process([sys.executable, "-m", "libtile_cli", "server", action, *options], **environment)
+
+    def served_requests(self) -> int:
+        """How many requests the compile server has served."""
+        command = [sys.executable, "-m", "libtile_cli", "server", "status"]
+        environment = {**self.environment, **self.served, "LIBTILE_SERVER": "0"}
+        said = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+        found = re.search(r"served: (\d+)", said)
+        return int(found[1]) if found else 0
 
     def processor(self, command: Sequence[str], clone: Path = ROOT) -> float:
         """Seconds of processor time of a process and of those it waits for; ours are the modules of a clone."""
@@ -127,12 +144,16 @@ class Bench:
         theirs = None if self.original is None else [self.original, *tail]
         found = Measured()
         self.process(mine, LIBTILE_CACHE="0")  # fills __pycache__
+        before = self.served_requests()
         for _ in range(self.repeat):
             found.cold.append(self.process(mine, LIBTILE_CACHE="0")[0])
             if theirs is not None:
                 found.theirs.append(self.process(theirs)[0])
+            found.served.append(self.process(mine, **self.served)[0])
             seconds, report = self.process([*mine, "--time-report"], LIBTILE_CACHE="0")
             found.stages.append({**_parsed(report), "process": seconds})
+        if self.served_requests() != before + self.repeat:
+            raise LibtileError("the compile server has not served all requests")
         found.processor = self.processors(mine, theirs)
         on = {"LIBTILE_CACHE": "1", "LIBTILE_CACHE_DIR": str(self.folder / "cache")}
         self.process(mine, **on)
@@ -159,7 +180,7 @@ def _row(kernel: str, found: Measured) -> str:
     def ratio(values: Sequence[float]) -> str:
         return f"{statistics.median(a / b for a, b in zip(values, found.theirs)):.2f}" if found.theirs else "-"
 
-    cells = [median(found.cold), median(found.theirs), ratio(found.cold)]
+    cells = [median(found.cold), median(found.theirs), ratio(found.cold), median(found.served), ratio(found.served)]
     cells += [median(found.warm), ratio(found.warm), median(found.cached)]
     return f"| {kernel} | {' | '.join(cells)} |"
 
@@ -220,7 +241,7 @@ def _print_processor_times(bench: Bench, found: dict[str, Measured]) -> None:
 
 def _print_means(found: dict[str, Measured]) -> None:
     """The geometric means of the ratios of the first table."""
-    for what in ("cold", "warm"):
+    for what in ("cold", "served", "warm"):
         ratios = [
             statistics.median(a / b for a, b in zip(getattr(m, what), m.theirs)) for m in found.values() if m.theirs
         ]
@@ -252,18 +273,25 @@ def main() -> int:
     print(
         f"Made by `python bench/compile_time.py --target {options.target} --repeat {options.repeat}`: {_machine()}.\n"
     )
-    print("| kernel | ours, cold | theirs, cold | ours / theirs | ours, warm | warm / theirs | ours, cached |")
-    print("|---|---:|---:|---:|---:|---:|---:|", flush=True)
+    print(
+        "| kernel | ours, cold | theirs, cold | ours / theirs | ours, served | served / theirs | ours, warm "
+        "| warm / theirs | ours, cached |"
+    )
+    print("|---|---:|---:|---:|---:|---:|---:|---:|---:|", flush=True)
     found: dict[str, Measured] = {}
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(options.target, options.repeat, Path(folder), options.before)
-        for kernel in options.kernels:
-            try:
-                found[kernel] = bench.measure(kernel)
-            except (subprocess.CalledProcessError, LibtileError) as error:
-                print(f"{kernel}: {getattr(error, 'stderr', None) or error}", file=sys.stderr)
-                return 1
-            print(_row(kernel, found[kernel]), flush=True)
+        bench.server("start", f"--gpu-name={options.target}")
+        try:
+            for kernel in options.kernels:
+                try:
+                    found[kernel] = bench.measure(kernel)
+                except (subprocess.CalledProcessError, LibtileError) as error:
+                    print(f"{kernel}: {getattr(error, 'stderr', None) or error}", file=sys.stderr)
+                    return 1
+                print(_row(kernel, found[kernel]), flush=True)
+        finally:
+            bench.server("stop")
         _print_means(found)
         _print_processor_times(bench, found)
     print("\nWhere a cold run of ours spends its time, in milliseconds:\n")

@@ -45,6 +45,7 @@ OWN_TESTS = {
     "passes.md": "transforms/test_docs.py",
     "quickstart.md": "cutile/test_quickstart.py",
     "remarks.md": "tools/test_remarks_of_examples.py",
+    "server.md": "tools/test_server.py",
     "simulator.md": "simulator/test_docs.py",
     "tileiras.md": "compiler/test_docs.py",
     "tools.md": "tools/test_docs.py",

@@ -13,6 +13,7 @@ import libtile
 from libtile.compiler import cache
 from libtile.support import environment
 from libtile.support.environment import VARIABLES, SettingError, Switch
+from libtile_tools import served, server_place
 
 ROOT = Path(__file__).resolve().parents[2]
 MODULE = "nv_tileaa.func @f() { nv_tileaa.return }"
@@ -27,7 +28,12 @@ READERS = {
     "libtile/support/environment.py": "all that are declared",
     "libtile/support/files.py": "TMPDIR, TEMP and TMP",
     "tools/libtile_tools/cli.py": "how many threads numpy takes, in the process",
+    "tools/libtile_tools/entry.py": "LIBTILE_SERVER, before anything is loaded",
     "tools/libtile_tools/kept.py": "XDG_CACHE_HOME",
+    "tools/libtile_tools/served.py": "LIBTILE_SERVER, and all of it, for a compile server",
+    "tools/libtile_tools/server.py": "variables of ours, which a compile server has none of",
+    "tools/libtile_tools/server_child.py": "all of it, which is another process's",
+    "tools/libtile_tools/server_place.py": "LIBTILE_SERVER_DIR, XDG_RUNTIME_DIR, and those that act when Python starts",
 }
 """Where the environment is read, and what for."""
 
@@ -67,6 +73,21 @@ def test_a_compilation_looks_at_every_switch_of_its_own(switch: Switch, monkeypa
     monkeypatch.setenv(switch.name, "perhaps")
     with pytest.raises(libtile.LibtileError, match=f"{switch.name} is 'perhaps'"):
         libtile.compile(libtile.parse(MODULE), gpu_name="sm_80", emit="tileas")
+
+
+def test_a_duration_is_a_number_or_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    for value, seconds in {"": 600, "0": 0, "90": 90}.items():
+        monkeypatch.setenv(environment.SERVER_IDLE.name, value)
+        assert environment.SERVER_IDLE.seconds() == seconds
+    for value in ("-1", "1.5", "1s", " 1", "9" * 10):
+        monkeypatch.setenv(environment.SERVER_IDLE.name, value)
+        with pytest.raises(SettingError, match="LIBTILE_SERVER_IDLE is .* and must be a number of seconds"):
+            environment.SERVER_IDLE.seconds()
+
+
+def test_tools_ask_for_the_server_by_the_names_that_are_declared() -> None:
+    assert (served.SWITCH, server_place.FOLDER) == (environment.SERVER.name, environment.SERVER_FOLDER.name)
+    assert f'"{served.SWITCH}"' in (ROOT / "tools" / "libtile_tools" / "entry.py").read_text()
 
 
 def test_the_cache_says_why_a_folder_cannot_hold_it(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import socket
@@ -19,6 +20,7 @@ import pytest
 from libtile_tools import served, server_child, server_place
 from patience import PATIENCE
 from tools.process import ROOT
+from tools.transcripts import CONSOLE, transcript
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="a compile server needs Linux")
 
@@ -168,7 +170,7 @@ def test_what_is_served_is_what_the_tool_does(shared: Path, tmp_path: Path, what
     "redirection",
     [
         "<&- >&- 2>&- -o k", ">/dev/full --emit=ptx", "2>/dev/full --remarks=all -o k", "| head -c 10 --emit=ptx",
-        "-o k; umask 077; TOOL EXAMPLE -o l", "-o k; ulimit -f 1; TOOL EXAMPLE -o l", "-o >(cat >k; echo done >&2); sleep 1",
+        "-o k; umask 077; TOOL EXAMPLE -o l", "-o k; ulimit -f 1; TOOL EXAMPLE -o l", "-o >(cat >k); wait $!",
     ],
 )  # fmt: skip
 def test_surroundings_are_taken_over(shared: Path, tmp_path: Path, redirection: str) -> None:
@@ -613,3 +615,21 @@ def test_other_systems_have_no_server(monkeypatch: pytest.MonkeyPatch, capfd: py
     monkeypatch.setattr(sys, "platform", "win32")
     assert cli.call(command, ["status"]) == 1
     assert capfd.readouterr().err == "error: a compile server needs Linux\n"
+
+
+# -- the page ---------------------------------------------------------------------------------------------------------
+
+
+def settled(text: str) -> str:
+    """What commands print, with all numbers of processes, times and sizes the same."""
+    text = re.sub(r"server \d+", "server 1", text)
+    return re.sub(r"for \d+ s, \d+ MiB|served: \d+\.\d+ s", "some", text)
+
+
+def test_what_server_md_shows_is_what_is_printed(own: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (block,) = CONSOLE.findall((ROOT / "docs" / "server.md").read_text(encoding="utf-8"))
+    (tmp_path / "examples").mkdir()
+    shutil.copy(EXAMPLE, tmp_path / "examples")
+    monkeypatch.setenv("LIBTILE_SERVER_DIR", str(own))
+    printed = transcript(block, tmp_path)
+    assert settled(printed) == settled(block), printed
