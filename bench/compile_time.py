@@ -5,10 +5,10 @@
                                  > results/compile-time.md
 
 Cold runs are processes that take turns (ours, theirs, ours, ...), without the compile cache; a ratio is the median of
-the pairs'. What Python keeps for itself (`__pycache__`) is there, as it is behind the first run on a machine. `cached`
-is our process with a compile cache that has the kernel, `served` our process with a compile server that is ready for the
-target (`LIBTILE_SERVER`), which takes its turn among the cold ones, and `warm` the same compilation in a process that has
-compiled it before. Each number is the median of the repeats. Below: where the time of a cold run goes, in milliseconds; and the
+the pairs'. What Python keeps for itself (`__pycache__`) is there, as it is behind the first run on a machine. `served`,
+which takes its turn too, is our process with a compile server that is ready for the target (`LIBTILE_SERVER`); `cached`
+is our process with a compile cache that has the kernel, `warm` the same compilation in a process that has compiled it
+before. Each number is the median of the repeats. Below: where the time of a cold run goes, in milliseconds; and the
 processor time of processes, user and system, those they start included, which others on the machine disturb less: the
 least of the repeats. With `--before`, another clone of this repository takes its turn there.
 """

@@ -81,12 +81,13 @@ def test_a_duration_is_a_number_or_refused(monkeypatch: pytest.MonkeyPatch) -> N
         assert environment.SERVER_IDLE.seconds() == seconds
     for value in ("-1", "1.5", "1s", " 1", "9" * 10):
         monkeypatch.setenv(environment.SERVER_IDLE.name, value)
-        with pytest.raises(SettingError, match="LIBTILE_SERVER_IDLE is .* and must be a number of seconds"):
+        with pytest.raises(SettingError, match=r"LIBTILE_SERVER_IDLE is .* and must be a number of seconds"):
             environment.SERVER_IDLE.seconds()
 
 
 def test_tools_ask_for_the_server_by_the_names_that_are_declared() -> None:
-    assert (served.SWITCH, server_place.FOLDER) == (environment.SERVER.name, environment.SERVER_FOLDER.name)
+    assert environment.SERVER.name == served.SWITCH
+    assert environment.SERVER_FOLDER.name == server_place.FOLDER
     assert f'"{served.SWITCH}"' in (ROOT / "tools" / "libtile_tools" / "entry.py").read_text()
 
 

@@ -185,9 +185,12 @@ def _answers(connection: _socket.socket, tool: str, asked: tuple[bytes, list[int
         if next(answer) != ACCEPTED:
             return None  # the server keeps count of what it declines
         server_place.wait_at_most(connection, 0)
-        kind, _, status = next(answer).partition(b" ")
-        if kind == ENDED:
-            return int(status)
+        try:
+            kind, _, status = next(answer).partition(b" ")
+            if kind == ENDED:
+                return int(status)
+        except ConnectionResetError as problem:  # both the server and its child have ended, which hold the connection
+            _say(f"{tool}: error: {_reason(problem)}\n")
         _say(f"{tool}: error: the compile server was ended before the compilation was done\n")
         return -int(signal.SIGTERM)  # as the process was that worked for this one
     except BlockingIOError:
@@ -265,5 +268,7 @@ def _become_server(folder: int, lock: int, name: str, targets: list[str], idle: 
             from libtile_tools import server_start
 
             server_start.execute(folder, lock, name, targets, idle)
+    except OSError as problem:
+        _say(f"error: no compile server can be started: {_reason(problem)}\n")
     finally:
         os._exit(0)

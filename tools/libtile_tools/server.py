@@ -21,7 +21,7 @@ import socket
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 from libtile.support import environment
@@ -161,7 +161,7 @@ class Server:
         for connection in [c for c in self.connections.values() if not c.child and now > c.since + _SLOWEST_REQUEST]:
             self._decline(connection, "the request is not whole after a while")
         for child in [pid for pid, c in self.children.items() if c.left_at and now > c.left_at + _PATIENCE]:
-            os.killpg(child, signal.SIGKILL)
+            _send(os.killpg, child, signal.SIGKILL)
         if self.stopping:
             return
         if not self.children and now > self.last + self.idle:
@@ -241,15 +241,15 @@ class Server:
             self.poll.unregister(connection.socket)
             del self.connections[connection.socket.fileno()]
             connection.left_at = time.monotonic()
-            os.kill(connection.child, signal.SIGTERM)
-            os.killpg(connection.child, signal.SIGCONT)
+            _send(os.kill, connection.child, signal.SIGTERM)
+            _send(os.killpg, connection.child, signal.SIGCONT)
         for number in numbers:
             if number == signal.SIGTSTP:
-                os.killpg(connection.child, signal.SIGSTOP)
+                _send(os.killpg, connection.child, signal.SIGSTOP)
             elif number == signal.SIGCONT:
-                os.killpg(connection.child, signal.SIGCONT)
+                _send(os.killpg, connection.child, signal.SIGCONT)
             elif number in served.FORWARDED:
-                os.kill(connection.child, number)
+                _send(os.kill, connection.child, number)
 
     def _try_request(self, connection: Connection) -> None:
         start = len(served.HEADER) + 8
@@ -387,6 +387,12 @@ class Server:
         for why, number in self.declined.most_common():
             yield f"    {number}: {why}"
         yield f"  ends after {self.idle:g} s without work"
+
+
+def _send(how: Callable[[int, int], None], child: int, number: int) -> None:
+    """Send a signal to a child or to its group, which may have ended just now."""
+    with suppress(ProcessLookupError):
+        how(child, number)
 
 
 def _has_said(descriptor: int) -> bool:
