@@ -37,7 +37,7 @@ TOOLS = {
     "annotate": Tool("libtile_tools.annotate", "A hex dump of a bytecode file that says what each byte means."),
     "layouts": Tool("libtile_tools.layouts", "Draw a layout."),
     "simulate": Tool("libtile_tools.simulator", "Run PTX in the simulator."),
-    "server": Tool("libtile_cli.server", "Start, show or stop the process that tools may leave their work to."),
+    "server": Tool("libtile_cli.server", "Keep the compiler loaded, for tools to ask."),
     "completion": Tool("libtile_cli.completion", "The script that completes all these in bash, zsh and fish."),
 }
 """By name, in the order in which they are listed."""

@@ -12,7 +12,7 @@ import click
 
 from libtile.support import environment
 from libtile.support.errors import LibtileError, reason
-from libtile_tools import cli, served, server, server_place
+from libtile_tools import cli, served, server, server_launch, server_place
 
 _MISUSE = 2
 _PATIENCE = 60.0
@@ -69,7 +69,7 @@ def _start(targets: tuple[str, ...], idle: int | None) -> None:
         return
     seconds = idle if idle is not None else environment.SERVER_IDLE.seconds()
     until = time.monotonic() + _PATIENCE
-    served.start(folder, name, list(targets), seconds)
+    server_launch.start(folder, name, list(targets), seconds)
     while not (said := _said(folder, name, server.STATUS)):
         if _free(folder, name):
             raise cli.ToolError(f"error: the compile server has not started: {_log(folder, name)}")

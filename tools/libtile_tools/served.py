@@ -101,7 +101,9 @@ def _ask(tool: str, streams: Streams) -> None:
     try:
         connection = server_place.connected(folder, name, _ANSWERS)
     except (FileNotFoundError, ConnectionRefusedError):
-        start(folder, name, targets_of(sys.argv), _setting("SERVER_IDLE").seconds())
+        from libtile_tools import server_launch
+
+        server_launch.start(folder, name, targets_of(sys.argv), _setting("SERVER_IDLE").seconds())
         return
     except BlockingIOError:
         _say(f"{tool}: warning: the compile server has not answered for {_ANSWERS:g} s\n")
@@ -233,42 +235,3 @@ def _end_as(status: int) -> NoReturn:
             signal.signal(-status, signal.SIG_DFL)
         os.kill(os.getpid(), -status)
     os._exit(status if status >= 0 else 128 - status)  # where the signal is blocked
-
-
-# -- starting a server ------------------------------------------------------------------------------------------------
-
-
-def start(folder: int, name: str, targets: list[str], idle: int) -> bool:
-    """Start a server in the background, unless there is one, or another process is starting it; whether it did."""
-    import fcntl
-
-    path = server_place.within(folder, f"{name}{server_place.LOCK}")
-    lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    try:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if not os.path.samestat(os.stat(path), os.fstat(lock)):
-                return False
-        except (BlockingIOError, FileNotFoundError):  # locked, or removed by one that has just ended
-            return False
-        child = os.fork()
-        if child == 0:
-            _become_server(folder, lock, name, targets, idle)
-        os.waitpid(child, 0)
-        return True
-    finally:
-        os.close(lock)
-
-
-def _become_server(folder: int, lock: int, name: str, targets: list[str], idle: int) -> NoReturn:
-    """What the first of two children does: the second has no parent, no terminal, and nothing of this process."""
-    try:
-        os.setsid()
-        if os.fork() == 0:
-            from libtile_tools import server_start
-
-            server_start.execute(folder, lock, name, targets, idle)
-    except OSError as problem:
-        _say(f"error: no compile server can be started: {_reason(problem)}\n")
-    finally:
-        os._exit(0)

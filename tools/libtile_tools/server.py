@@ -27,7 +27,8 @@ from contextlib import suppress
 from libtile.support import environment
 from libtile.support.errors import LibtileError
 from libtile_tools import cli, served, server_child, server_files, server_place, startup, warming
-from libtile_tools.server_start import FOLDER, LOCK
+from libtile_tools.server_place import FOLDER_NUMBER as FOLDER
+from libtile_tools.server_place import LOCK_NUMBER as LOCK
 
 STATUS, STOP = "status", "stop"
 """What is asked for beside tools."""
@@ -272,7 +273,7 @@ class Server:
 
     def _do(self, connection: Connection, asked: server_child.Request) -> None:
         if asked.what == STATUS:
-            self._answer(connection, "".join(f"{line}\n" for line in self.status_lines()))
+            self._answer(connection, "\n".join(self.status_lines()))
         elif asked.what == STOP:
             connection.child = -1  # it is told by the end of the connection, when all is done
             self.poll.unregister(connection.socket)

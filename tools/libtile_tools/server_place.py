@@ -25,6 +25,8 @@ TOOLS = ("tileiras", "tileirdisasm", "cuda-tile-translate", "cuda-tile-opt")
 """The commands that a server does; the others have no use for it, or run what is not theirs."""
 SOCKET, LOCK, LOG = ".socket", ".lock", ".log"
 """What the names of a server's files end with."""
+LOCK_NUMBER, FOLDER_NUMBER = 3, 4
+"""The descriptors of the lock and of the folder that a server's process begins with."""
 PROTOCOL = "libtile compile server 1"
 _PEER = 12
 """Bytes of what the kernel says of the other side: its number, its user and its group, of four bytes each."""
