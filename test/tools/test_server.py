@@ -262,15 +262,16 @@ def waiting(folder: Path, cwd: Path, **settings: int) -> tuple[subprocess.Popen[
     process = start(environment(folder), *WAITING, cwd=cwd, **settings)
     wait_for(lambda: set(children(server)) - set(before))
     (child,) = set(children(server)) - set(before)
-    ready = f"/proc/{child}/wchan"
-    wait_for(lambda: "pipe_read" in Path(ready).read_text() or _handles(child))
+    wait_for(lambda: _handles(child))
     return process, server, child
 
 
 def _handles(process: int) -> bool:
-    """Whether a process takes care of SIGTERM itself, as a tool does that is at work."""
+    """Whether a process takes care of SIGTERM as a tool does that is at work, and not as a server, which also waits for
+    its children."""
     lines = dict(line.split(":", 1) for line in Path(f"/proc/{process}/status").read_text().splitlines())
-    return bool(int(lines["SigCgt"], 16) >> (signal.SIGTERM - 1) & 1)
+    caught = int(lines["SigCgt"], 16)
+    return bool(caught >> (signal.SIGTERM - 1) & 1) and not caught >> (signal.SIGCHLD - 1) & 1
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
@@ -358,7 +359,7 @@ def test_a_server_that_is_told_to_stop_ends_its_work(own: Path, tmp_path: Path) 
 
 
 def test_a_server_without_work_ends(own: Path) -> None:
-    control(own, "start", "--idle=1")
+    control(own, "start", "--idle=3")
     wait_for(lambda: not os.listdir(own))
 
 

@@ -121,6 +121,7 @@ class Server:
         self.listener.bind(path)
         self.listener.listen(_BACKLOG)
         self.socket_number = os.stat(path).st_ino
+        self.last = time.monotonic()
         self.poll.register(self.listener, select.POLLIN)
         self.poll.register(self.wakes, select.POLLIN)
         signal.set_wakeup_fd(self.wake, warn_on_full_buffer=False)
