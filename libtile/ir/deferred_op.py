@@ -12,9 +12,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+from xdsl.dialects.builtin import UNKNOWN_LOC
 from xdsl.ir import Attribute, Operation
 from xdsl.irdl import IRDLOperation, OpDef, irdl_op_definition
 
+from libtile.ir.op_making import fill, makes_ops
 from libtile.ir.op_parts import defaults_of, parts_of
 from libtile.ir.plain_class import PlainClass
 from libtile.ir.remembered_traits import remembers_traits
@@ -32,6 +34,7 @@ _FORMATS: dict[str, FormatProgram] = {}
 """By the name of the op."""
 
 
+@makes_ops
 @remembers_traits
 class DeferredOp(IRDLOperation, metaclass=PlainClass):
     """Base of ops that are defined on demand. Properties named after operands and the like are there from then on."""
@@ -67,14 +70,7 @@ class DeferredOp(IRDLOperation, metaclass=PlainClass):
             )
             return
         others = {} if not attributes else {name: value for name, value in attributes.items() if value is not None}
-        Operation.__init__(
-            self,
-            operands=parts.operands,
-            result_types=parts.result_types,
-            properties=parts.properties,
-            attributes=others,
-            regions=regions,
-        )
+        fill(self, parts.operands, parts.result_types, parts.properties, others, UNKNOWN_LOC, regions)
 
     def __post_init__(self) -> None:
         properties, attributes = defaults_of(type(self))

@@ -280,7 +280,7 @@ class BlockArgument(SSAValue):
 class Operation(metaclass=_Form):
     """An op; subclasses have its `name`. One of no subclass stands for something else."""
 
-    __slots__ = ("_operands", "attributes", "location", "next_op", "parent", "properties", "regions", "results")
+    __slots__ = ("_next_op", "_operands", "attributes", "location", "parent", "properties", "regions", "results")
 
     name = "builtin.unrealized_conversion_cast"
     _successors: tuple[Any, ...] = ()
@@ -303,7 +303,11 @@ class Operation(metaclass=_Form):
             region.parent = self
         self.location = location
         self.parent: Block | None = None
-        self.next_op: Operation | None = None
+        self._next_op: Operation | None = None
+
+    @property
+    def next_op(self) -> Operation | None:
+        return self._next_op
 
     @property
     def operands(self) -> tuple[Any, ...]:
@@ -326,12 +330,13 @@ def is_stand_in(op: Any) -> bool:
 
 
 class Block(metaclass=_Form):
-    __slots__ = ("args", "ops", "parent")
+    __slots__ = ("_next_block", "args", "ops", "parent")
 
     def __init__(self, ops: Sequence[Operation] = (), arg_types: Iterable[Any] = ()):
         self.args = tuple([BlockArgument(type_, self, index) for index, type_ in enumerate(arg_types)])
         self.ops: list[Operation] = []
         self.parent: Region | None = None
+        self._next_block: Block | None = None
         self.add_ops(ops)
 
     def add_ops(self, ops: Iterable[Operation]) -> None:
@@ -340,7 +345,7 @@ class Block(metaclass=_Form):
 
     def add_op(self, op: Operation) -> None:
         if self.ops:
-            self.ops[-1].next_op = op
+            self.ops[-1]._next_op = op
         self.ops.append(op)
         op.parent = self
 
@@ -367,6 +372,8 @@ class Region(metaclass=_Form):
         self.parent: Operation | None = None
         for block in self.blocks:
             block.parent = self
+        for block, behind in zip(self.blocks, self.blocks[1:]):
+            block._next_block = behind
 
     @property
     def block(self) -> Block:

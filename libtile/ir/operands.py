@@ -17,6 +17,7 @@ from xdsl.dialects.builtin import DenseArrayBase
 from xdsl.ir import Operation, SSAValue
 from xdsl.irdl import AttrSizedOperandSegments, IRDLOperation, VariadicDef
 
+from libtile.ir.op_making import makes_ops
 from libtile.ir.plain_class import PlainClass
 from libtile.ir.remembered_traits import remembers_traits
 
@@ -24,6 +25,7 @@ Groups = tuple[tuple[str, bool], ...]
 """The groups of operands that a class declares, in order: the name, and whether it always has one operand."""
 
 
+@makes_ops
 @remembers_traits
 class DeclaresOperands(Operation, metaclass=PlainClass):
     """Base of ops whose groups of operands are declared elsewhere than with IRDL."""

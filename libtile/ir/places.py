@@ -22,7 +22,20 @@ def is_of_block(value: SSAValue, block: Block) -> bool:
 
 def inner_ops(op: Operation) -> list[Operation]:
     """The ops that stand right in an op's regions."""
-    return [inner for region in op.regions for block in region.blocks for inner in block.ops]
+    return [inner for region in op.regions for block in region.blocks for inner in ops_in(block)]
+
+
+def ops_in(block: Block) -> list[Operation]:
+    """The ops of a block as they stand now, for whoever changes it on the way.
+
+    xDSL's `list(block.ops)` goes through them twice, once to count them, and calls two functions at each step.
+    """
+    found: list[Operation] = []
+    op = block.first_op
+    while op is not None:
+        found.append(op)
+        op = op._next_op
+    return found
 
 
 def walk(root: Operation | Region | Block) -> Iterator[Operation]:
@@ -31,25 +44,35 @@ def walk(root: Operation | Region | Block) -> Iterator[Operation]:
     What xDSL's `walk` gives, also while the IR changes; but that one resumes a generator for each level of nesting at
     every op, and this one does not know how deep it is.
     """
+    op: Operation | None = None
+    block: Block | None = None
+    regions: Iterator[Region] = iter(())
+    # What comes next: an op, if there is none the ops of a block, if there is none those of the next region. Ops and
+    # blocks are asked for the next one before they are given away, as they may be erased.
     if isinstance(root, Operation):
         yield root
-        blocks = _blocks_of(root)
+        regions = iter(root.regions)
+    elif isinstance(root, Block):
+        op = root.first_op
     else:
-        blocks = iter((root,)) if isinstance(root, Block) else iter(root.blocks)
-    above: list[tuple[Operation | None, Iterator[Block]]] = []
-    following: Operation | None = None
+        regions = iter((root,))
+    above: list[tuple[Operation | None, Block | None, Iterator[Region]]] = []
     while True:
-        while following is not None:  # each is asked for the next one before it is given away, as it may be erased
-            op, following = following, following.next_op
-            yield op
-            if op.regions:
-                above.append((following, blocks))
-                blocks, following = _blocks_of(op), None
-        block = next(blocks, None)
+        while op is not None:
+            this, op = op, op._next_op
+            yield this
+            if this.regions:
+                above.append((op, block, regions))
+                op, block, regions = None, None, iter(this.regions)
+        while block is None:
+            region = next(regions, None)
+            if region is None:
+                break
+            block = region.first_block
         if block is not None:
-            following = block.first_op
+            op, block = block.first_op, block._next_block
         elif above:
-            following, blocks = above.pop()
+            op, block, regions = above.pop()
         else:
             return
 
@@ -58,8 +81,3 @@ def uses_of(op: Operation) -> Iterator[SSAValue]:
     """What an op takes, and what those in its regions do."""
     for inner in walk(op):
         yield from inner.operands
-
-
-def _blocks_of(op: Operation) -> Iterator[Block]:
-    for region in op.regions:
-        yield from region.blocks

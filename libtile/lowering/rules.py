@@ -25,6 +25,12 @@ class Rules(dict[type[Operation], Callable[[Stage, Any], None]], Generic[Stage])
     def __init__(self, late: Mapping[str, Sequence[str]] | None = None) -> None:
         super().__init__()
         self.late = late or {}
+        self._found: dict[type[Operation], type[Operation] | None] = {}
+        """The base of a class that has the rule for it, where it was looked for, as long as no rule has come."""
+
+    def __setitem__(self, cls: type[Operation], rule: Callable[[Stage, Any], None]) -> None:
+        super().__setitem__(cls, rule)
+        self._found.clear()
 
     def load(self) -> None:
         """Load all rules, for what goes through the table."""
@@ -48,8 +54,13 @@ class Rules(dict[type[Operation], Callable[[Stage, Any], None]], Generic[Stage])
 
     def of_class(self, op: type[Operation]) -> Callable[[Stage, Any], None] | None:
         """The rule of ops of a class, as `of` finds it."""
+        if op in self._found:
+            base = self._found[op]
+            if base is None or base in self:
+                return None if base is None else self[base]
         for module in self.late.get(op.__module__, ()):
             if op in self:
                 break
             import_module(module)
-        return next((self[cls] for cls in op.__mro__ if cls in self), None)
+        base = self._found[op] = next((cls for cls in op.__mro__ if cls in self), None)
+        return None if base is None else self[base]

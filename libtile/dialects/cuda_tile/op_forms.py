@@ -7,7 +7,7 @@ The class here is the base of the ops of xDSL's (`ops`) and of `light` ones.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 
 from libtile.dialects.cuda_tile.attribute_forms import EnumForm
 from libtile.dialects.cuda_tile.type_forms import NUMBER_NAMES, is_number
@@ -48,26 +48,36 @@ class OpForm(_Base):
 
     def segment_sizes(self) -> tuple[int, ...]:
         """Number of operands in each declared group. ValueError when the operands do not fit the declaration."""
-        if self.spec.has_segments:
+        if _has_segments(type(self)):
             sizes = self.properties.get(SEGMENTS)
             if not isinstance(sizes, DenseArrayBase):
                 raise ValueError(f"'{self.name}' op requires attribute '{SEGMENTS}'")
-            return tuple(int(n) for n in sizes.get_values())
+            return self.sizes_in(sizes)
         return _operand_sizes(type(self), len(self._operands))
+
+    @staticmethod
+    def sizes_in(attribute: DenseArrayBase[Any]) -> tuple[int, ...]:
+        """The numbers in the property of the sizes of groups."""
+        return tuple(int(n) for n in attribute.get_values())
 
     def operand_group(self, name: str) -> tuple[SSAValue, ...]:
         """The operands of the group declared as `name`."""
-        start = 0
-        for spec, size in zip(self.spec.operands, self.segment_sizes(), strict=True):
-            if spec.name == name:
-                return tuple(self._operands[start : start + size])
-            start += size
-        raise KeyError(name)
+        start, end = self._place(name)
+        return tuple(self._operands[start:end])
 
     def operand(self, name: str) -> SSAValue:
         """The operand declared as `name`. ValueError where the op has not exactly one."""
-        (value,) = self.operand_group(name)
-        return value
+        start, end = self._place(name)
+        operands = self._operands
+        if end - start != 1 or not 0 <= start < len(operands):
+            raise ValueError(f"'{self.name}' op has not exactly one operand '{name}'")
+        return operands[start]
+
+    def _place(self, name: str) -> tuple[int, int]:
+        """Where the operands of a group begin and end."""
+        if _has_segments(type(self)):
+            return _place_in(type(self), name, self.segment_sizes())
+        return _place_among(type(self), name, len(self._operands))
 
     def optional_operand(self, name: str) -> SSAValue | None:
         """The operand of the optional group declared as `name`, or None."""
@@ -104,8 +114,29 @@ class OpForm(_Base):
 
 
 @cache
+def _has_segments(cls: type[OpForm]) -> bool:
+    return cls.spec.has_segments
+
+
+@cache
 def _operand_sizes(cls: type[OpForm], count: int) -> tuple[int, ...]:
     return group_sizes(cls.spec.operands, count, cls.name, "operand")
+
+
+@lru_cache(maxsize=4096)
+def _place_among(cls: type[OpForm], name: str, count: int) -> tuple[int, int]:
+    return _place_in(cls, name, _operand_sizes(cls, count))
+
+
+@lru_cache(maxsize=4096)
+def _place_in(cls: type[OpForm], name: str, sizes: tuple[int, ...]) -> tuple[int, int]:
+    """Where a group begins and ends, by the sizes of all. KeyError for a name that the class does not declare."""
+    start = 0
+    for spec, size in zip(cls.spec.operands, sizes, strict=True):
+        if spec.name == name:
+            return start, start + size
+        start += size
+    raise KeyError(name)
 
 
 def group_sizes(specs: Sequence[ValueSpec], count: int, op: str, what: str) -> tuple[int, ...]:

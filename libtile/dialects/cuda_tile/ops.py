@@ -65,6 +65,7 @@ from libtile.dialects.interfaces import (
     Partial,
     StatesFact,
 )
+from libtile.ir.op_parts import sizes_of
 from libtile.ir.operands import DeclaresOperands, Groups
 from libtile.spec import OpSpec, Spec, default_spec
 from libtile.spec.model import AttributeSpec, ValueSpec
@@ -82,6 +83,8 @@ class CudaTileOp(OpForm, DeclaresOperands):
     """Base of all ops: gives access to operands, results, attributes and regions by their declared names."""
 
     traits: ClassVar[OpTraits] = OpTraits(lambda: ())
+
+    sizes_in = staticmethod(sizes_of)
 
     @classmethod
     def operand_groups(cls) -> Groups:

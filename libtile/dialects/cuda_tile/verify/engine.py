@@ -118,7 +118,7 @@ class _Walk:
                 self.scopes.define(arg)
         op = item.next
         while op is not None:
-            item.next = op.next_op
+            item.next = op._next_op
             if op.regions:
                 stack.append(_Op(op))
                 return
