@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable
 
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.traits import EffectInstance, IsTerminator, MemoryEffectKind, get_effects
+from xdsl.traits import EffectInstance, IsTerminator, MemoryEffectKind
 
-from libtile.dialects.effect_traits import Effects, Observable, accessed, is_plain_access, is_weak, meet
+from libtile.dialects.effect_traits import Effects, Observable, accessed, effects_of, is_plain_access, is_weak, meet
 from libtile.dialects.interfaces import renamed
 from libtile.dialects.nv_tileaa.types import MemRefType, TiledViewType
 from libtile.ir.places import walk
@@ -71,7 +71,7 @@ def writers(op: Operation) -> list[Operation]:
     for inner in walk(op):
         if inner.has_trait(IsTerminator) or (inner.regions and not inner.has_trait(Observable)):
             continue
-        effects = get_effects(inner)
+        effects = effects_of(inner)
         if effects is None or any(map(_writes, effects)):
             found.append(inner)
     return found
@@ -79,12 +79,12 @@ def writers(op: Operation) -> list[Operation]:
 
 def may_one_write(ops: Iterable[Operation], load: Operation, are_disjoint: Disjoint) -> bool:
     """Whether one of these ops, for itself, may write what a load reads."""
-    reads = get_effects(load)
+    reads = effects_of(load)
     return any(op is not load and _may_write(op, load, reads, are_disjoint) for op in ops)
 
 
 def _may_write(op: Operation, load: Operation, reads: Effects | None, are_disjoint: Disjoint) -> bool:
-    effects = get_effects(op)
+    effects = effects_of(op)
     if effects is None or reads is None:
         return True
     met = [(one, other) for one in effects if _writes(one) for other in reads if meet(one, other)]

@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import Any, NamedTuple
 
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from libtile.analysis.counters import Conditions, counters_of
 from libtile.analysis.counters import Counter as LoopCounter
@@ -17,6 +19,7 @@ from libtile.dialects.interfaces import bounds_of
 from libtile.ir import facts as f
 from libtile.ir.facts import Fact, power_of_two_factor
 from libtile.ir.operands import source_of
+from libtile.ir.places import ops_in
 from libtile.numerics.elements import STORAGE_BYTES
 from libtile.support.records import replace
 
@@ -276,33 +279,74 @@ def _divisible(fact: Fact, predicate: DivByAttr, value: SSAValue, shape: tuple[i
 # -- control flow ---------------------------------------------------------------------------------------------------
 
 
-def _is_tracked(value: SSAValue) -> bool:
-    type_ = value.type
+def _is_tracked(type_: Attribute) -> bool:
     return isinstance(type_, TileType) and (
         isinstance(type_.element_type, PointerType) or is_integer(type_.element_type)
     )
 
 
 def _visit_block(block: Block, state: State) -> None:
-    for op in block.ops:
-        _visit(op, state)
+    for op in ops_in(block):
+        visit = _visitor(type(op))
+        if visit is not None:
+            visit(op, state)
 
 
-def _visit(op: Operation, state: State) -> None:
-    if isinstance(op, OPS["for"]):
-        _visit_for(op, state)
-    elif isinstance(op, OPS["loop"]):
-        _visit_loop(op, state)
-    elif isinstance(op, OPS["if"]):
-        _visit_if(op, state)
-    elif isinstance(op, (OPS["get_tile_block_id"], OPS["get_num_tile_blocks"])):
-        first = 0 if isinstance(op, OPS["get_tile_block_id"]) else 1
-        for result in op.results:
-            state[result] = replace(Fact.unknown(1), lower=first, upper=first + f.MAX_GRID - 1)
-    elif isinstance(op, (OPS["reduce"], OPS["scan"])):
-        return  # their bodies see single elements of which nothing is known
-    elif isinstance(op, CudaTileOp) and op.spec.name in _RULES and _is_tracked(op.results[0]):
-        state[op.results[0]] = _bits_alone(op, state) if _is_of_bits(op) else _RULES[op.spec.name](op, state)
+Visit = Callable[[Any, State], None]
+
+
+@cache
+def _visitor(cls: type[Operation]) -> Visit | None:
+    """What is done with ops of a class; None where nothing is known of their results."""
+    flow: Mapping[str, Visit] = {"for": _visit_for, "loop": _visit_loop, "if": _visit_if}
+    for name, visit in flow.items():
+        if issubclass(cls, OPS[name]):
+            return visit
+    if issubclass(cls, (OPS["get_tile_block_id"], OPS["get_num_tile_blocks"])):
+        return _visit_grid
+    if issubclass(cls, (OPS["reduce"], OPS["scan"])):
+        return None  # their bodies see single elements of which nothing is known
+    return _visit_by_rule if issubclass(cls, CudaTileOp) and cls.spec.name in _RULES else None
+
+
+def _visit_grid(op: Operation, state: State) -> None:
+    first = 0 if isinstance(op, OPS["get_tile_block_id"]) else 1
+    for result in op.results:
+        state[result] = replace(Fact.unknown(1), lower=first, upper=first + f.MAX_GRID - 1)
+
+
+class _Found(NamedTuple):
+    """What was found of an op's result, and all that it was found from, which the op keeps: several passes ask for the
+    facts of a function, of which the most are what they were."""
+
+    operands: Sequence[SSAValue]
+    facts: tuple[Fact | None, ...]
+    type: Attribute
+    properties: dict[str, Attribute]
+    fact: Fact | None
+
+
+def _visit_by_rule(op: CudaTileOp, state: State) -> None:
+    result, operands = op.results[0], op._operands
+    facts = tuple(map(state.get, operands))
+    found: _Found | None = op._found_fact
+    if (
+        found is None
+        or found.operands is not operands
+        or found.type is not result._type
+        or found.facts != facts
+        or found.properties != op.properties
+    ):
+        fact = _by_rule(op, state) if _is_tracked(result._type) else None
+        found = op._found_fact = _Found(operands, facts, result._type, op.properties.copy(), fact)
+    if found.fact is not None:
+        state[result] = found.fact
+
+
+def _by_rule(op: CudaTileOp, state: State) -> Fact:
+    """What the rule of an op says. It asks for the op itself, the types of its operands, and the facts of these, and
+    for nothing else: see `_Found`."""
+    return _bits_alone(op, state) if _is_of_bits(op) else _RULES[op.spec.name](op, state)
 
 
 _ARITHMETIC = frozenset({"addi", "subi", "muli", "negi", "divi", "remi", "mini", "maxi", "shli", "shri", "cmpi"})
@@ -328,7 +372,7 @@ def _exits(op: Operation, kind: type[CudaTileOp]) -> list[CudaTileOp]:
     found: list[CudaTileOp] = []
     for region in op.regions:
         for block in region.blocks:
-            for inner in block.ops:
+            for inner in ops_in(block):
                 if isinstance(inner, kind):
                     found.append(inner)
                 elif not isinstance(inner, (OPS["for"], OPS["loop"], OPS["reduce"], OPS["scan"])):

@@ -2,7 +2,7 @@
 """What the ops of all three dialects do besides computing their results, as traits of their declarations.
 
 Every op has one of the effects, or xDSL's `Pure` (nothing), or `RecursiveMemoryEffect` (what the ops of its regions
-do), so that passes ask `xdsl.traits.get_effects(op)` and know no names. Terminators and symbols are kept for what they
+do), so that passes ask `effects_of(op)` and know no names. Terminators and symbols are kept for what they
 are. Ops of cuda_tile name the traits in spec/. What else passes ask of ops stands in `dialects.interfaces`.
 
 As in MLIR an effect says on which resource it is (`Memory`), and, where one value names all that it touches, by which
@@ -18,7 +18,18 @@ from functools import cache
 
 from xdsl.dialects.builtin import UnitAttr
 from xdsl.ir import Operation, SSAValue
-from xdsl.traits import DefaultResource, EffectInstance, MemoryEffect, MemoryEffectKind, OpTrait, Resource
+from xdsl.traits import (
+    DefaultResource,
+    EffectInstance,
+    IsTerminator,
+    MemoryEffect,
+    MemoryEffectKind,
+    NoMemoryEffect,
+    OpTrait,
+    Pure,
+    Resource,
+    get_effects,
+)
 
 from libtile.support.records import dataclass
 
@@ -27,6 +38,34 @@ Effects = Set[EffectInstance]
 _READ, _WRITE = MemoryEffectKind.READ, MemoryEffectKind.WRITE
 NOTHING: Effects = frozenset()
 ANYTHING: Effects = frozenset({EffectInstance(_READ), EffectInstance(_WRITE)})
+
+
+def effects_of(op: Operation) -> Effects | None:
+    """The effects of an op; None where they are not known.
+
+    What xDSL's `get_effects` gives; but of most ops the class says that there are none, which is found out once.
+    """
+    return NOTHING if _has_none(type(op)) else get_effects(op)
+
+
+def only_computes(op: Operation) -> bool:
+    """Whether an op does nothing but compute its results where it stands, as divisions do: it ends no block, and has no
+    region."""
+    if op.regions or _is_terminator(type(op)):
+        return False
+    return _has_none(type(op)) or get_effects(op) == NOTHING
+
+
+@cache
+def _has_none(cls: type[Operation]) -> bool:
+    """Whether no op of a class has an effect, whatever else there is to it."""
+    traits = cls.get_traits_of_type(MemoryEffect)  # type: ignore[type-abstract]
+    return bool(traits) and all(type(trait) in (NoMemoryEffect, Pure) for trait in traits)
+
+
+@cache
+def _is_terminator(cls: type[Operation]) -> bool:
+    return cls.has_trait(IsTerminator)
 
 
 # -- resources --------------------------------------------------------------------------------------------------------

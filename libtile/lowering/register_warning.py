@@ -14,11 +14,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from math import prod
 
 from xdsl.ir import Block, Operation, SSAValue
-from xdsl.traits import is_side_effect_free
 
 from libtile.dialects.cuda_tile.locations import source_location
 from libtile.dialects.cuda_tile.ops import OPS, CudaTileOp
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES, PointerType, TileType
+from libtile.dialects.effect_traits import NOTHING, effects_of
 from libtile.dialects.interfaces import CountedLoop, control_flow, exit_of
 from libtile.ir.operands import source_of
 from libtile.ir.places import walk
@@ -209,7 +209,7 @@ class _Changes:
         self._known: dict[tuple[object, ...], int] = {}
         self._made: dict[SSAValue, tuple[object, set[SSAValue]]] = {value: (None, {value}) for value in carried}
         for op in block.ops:
-            if not op.regions and is_side_effect_free(op):
+            if not op.regions and effects_of(op) == NOTHING:
                 self._number(op)
 
     def _number(self, op: Operation) -> None:

@@ -83,6 +83,8 @@ class CudaTileOp(OpForm, DeclaresOperands):
     """Base of all ops: gives access to operands, results, attributes and regions by their declared names."""
 
     traits: ClassVar[OpTraits] = OpTraits(lambda: ())
+    _found_fact: Any = None
+    """What `analysis.dataflow` has found of the result, with what it was found from."""
 
     sizes_in = staticmethod(sizes_of)
 

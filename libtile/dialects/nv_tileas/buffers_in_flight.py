@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Operation, SSAValue
-from xdsl.traits import is_side_effect_free
 from xdsl.utils.exceptions import VerifyException
 
 from libtile.dialects import scf
+from libtile.dialects.effect_traits import NOTHING, effects_of
 from libtile.dialects.interfaces import first_name, other_names, renamed
 from libtile.ir.tile_form import TileOp
 
@@ -63,7 +63,7 @@ def _next_turn(op: Operation, ends: set[Operation]) -> Iterator[Operation]:
 
 def _only_renames(op: Operation) -> bool:
     """Whether an op does nothing but give memory, or a part of it, another name."""
-    return bool(op.results) and renamed(op.results[0]) is not None and is_side_effect_free(op)
+    return bool(op.results) and renamed(op.results[0]) is not None and effects_of(op) == NOTHING
 
 
 def _waits(token: SSAValue, behind: Operation | None = None) -> set[Operation]:

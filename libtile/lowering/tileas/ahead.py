@@ -17,11 +17,12 @@ from xdsl.ir import Block, Operation, SSAValue
 from libtile.analysis.tokens import is_fresh
 from libtile.dialects import scf
 from libtile.dialects.arith import DIVISIONS
+from libtile.dialects.effect_traits import only_computes
 from libtile.dialects.interfaces import JoinsTokens
 from libtile.dialects.nv_tileaa.types import MemTokenType
 from libtile.dialects.nv_tileas.memory import LoadOp, TiledLoadOp
 from libtile.ir.tile_form import shape_of
-from libtile.lowering.tileas.cleanup import is_pure, only_computes
+from libtile.lowering.tileas.cleanup import is_pure
 from libtile.support.records import dataclass
 
 

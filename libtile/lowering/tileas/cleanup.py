@@ -6,10 +6,11 @@ from __future__ import annotations
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
-from xdsl.traits import IsTerminator, is_side_effect_free, is_speculatable
+from xdsl.traits import is_speculatable
 
 from libtile.dialects import scf
 from libtile.dialects.arith import DIVISIONS
+from libtile.dialects.effect_traits import only_computes
 from libtile.dialects.interfaces import is_defined
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileaa.pointers import EmulatedFpToFpOp, FpToFpOp
@@ -18,7 +19,7 @@ from libtile.dialects.nv_tileas.layout import LayoutAttr
 from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp
 from libtile.ir.module_pass import ModulePass
 from libtile.ir.operands import set_operand
-from libtile.ir.places import is_of_block
+from libtile.ir.places import is_of_block, ops_in
 from libtile.ir.tile_form import erase
 from libtile.layouts import REGISTER
 from libtile.lowering.to_tileas.accesses import element_bytes
@@ -26,6 +27,7 @@ from libtile.lowering.to_tileas.types import layout_of
 from libtile.support import statistics
 from libtile.support.records import dataclass
 from libtile.support.scopes import ScopedTable
+from libtile.transforms.effects import is_unused
 
 _Key = tuple[type[Operation], tuple[SSAValue, ...], tuple[Attribute, ...], frozenset[tuple[str, Attribute]]]
 
@@ -57,17 +59,12 @@ def is_pure(op: Operation) -> bool:
     return only_computes(op) and (is_speculatable(op) or (isinstance(op, DIVISIONS) and is_defined(op)))
 
 
-def only_computes(op: Operation) -> bool:
-    """Whether an op does nothing but compute its results where it stands, as divisions do."""
-    return not op.regions and not op.has_trait(IsTerminator) and is_side_effect_free(op)
-
-
 def _hoist(block: Block) -> None:
     """Convert what a loop does not change in front of it, with the ops behind that which only rename or convert.
 
     Neither LLVM nor ptxas would: a trip through shared memory has barriers.
     """
-    for loop in list(block.ops):
+    for loop in ops_in(block):
         for region in loop.regions:
             for body in region.blocks:
                 _hoist(body)
@@ -103,7 +100,7 @@ def _registers(value: SSAValue) -> int:
 
 
 def _merge(block: Block, known: ScopedTable[_Key, Operation]) -> None:
-    for op in list(block.ops):
+    for op in ops_in(block):
         for region in op.regions:
             for inner in region.blocks:
                 with known.scope():
@@ -143,10 +140,10 @@ def _fold(op: ConvertLayoutOp) -> None:
 
 def drop_unused(block: Block) -> None:
     """Erase the ops without effects of a block and below whose results nobody uses."""
-    for op in reversed(list(block.ops)):
+    for op in reversed(ops_in(block)):
         for region in op.regions:
             for inner in region.blocks:
                 drop_unused(inner)
-        if only_computes(op) and all(r.first_use is None for r in op.results):
+        if is_unused(op) and only_computes(op):
             erase(op)
             statistics.count("ops erased")
