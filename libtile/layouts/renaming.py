@@ -7,6 +7,7 @@ Output dimensions are dim0, dim1, ... in the tile's order. Nothing moves: every 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from libtile.layouts.builders import dim_names, fit_to_shape
 from libtile.layouts.linear import OFFSET, REGISTER, LinearLayout
@@ -15,6 +16,12 @@ from libtile.layouts.linear import OFFSET, REGISTER, LinearLayout
 def shrunk(layout: LinearLayout, shape: Sequence[int]) -> LinearLayout:
     """The layout of a smaller tile that is repeated to one with this layout (a broadcast's source, a part): bits that
     leave the smaller tile hold copies."""
+    return _shrunk(layout, tuple(shape))
+
+
+# A kernel asks the same of its few layouts at each of its ops, and so does the next kernel.
+@lru_cache(maxsize=1024)
+def _shrunk(layout: LinearLayout, shape: tuple[int, ...]) -> LinearLayout:
     return fit_to_shape(layout, shape)
 
 
@@ -30,6 +37,11 @@ def grown(layout: LinearLayout, shape: Sequence[int]) -> LinearLayout:
 
 def reshaped(layout: LinearLayout, shape: Sequence[int]) -> LinearLayout:
     """The layout after a row-major reshape. It goes both ways: the source's from the result's is the same function."""
+    return _reshaped(layout, tuple(shape))
+
+
+@lru_cache(maxsize=1024)
+def _reshaped(layout: LinearLayout, shape: tuple[int, ...]) -> LinearLayout:
     rank = len(shape)
     flat = layout.transpose_outs(list(reversed(layout.out_dims)))
     cut = flat.reshape_outs({f"new{i}": shape[i] for i in reversed(range(rank))})

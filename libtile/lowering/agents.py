@@ -25,14 +25,18 @@ def feeds_by_threads(gpu: Target) -> bool:
 
 def agent_of(op: Operation) -> tuple[AgentSwitchOp | ExecuteOp | None, int]:
     """The op by which agents part, and the number of the one that runs an op; (None, 0) outside of agents."""
-    region = op.parent_region()
-    while region is not None:
-        parent = region.parent_op()
-        if parent is not None and is_subclass(type(parent), (AgentSwitchOp, ExecuteOp)):
-            assert isinstance(parent, AgentSwitchOp | ExecuteOp)
-            return parent, list(parent.regions).index(region)
-        region = parent.parent_region() if parent is not None else None
+    around: Operation | None = op
+    while around is not None:
+        block = around.parent
+        region = None if block is None else block.parent
+        around = None if region is None else region.parent
+        if around is not None and is_subclass(type(around), _PARTING):
+            assert isinstance(around, AgentSwitchOp | ExecuteOp) and region is not None
+            return around, around.regions.index(region)
     return None, 0
+
+
+_PARTING = (AgentSwitchOp, ExecuteOp)
 
 
 def is_elected(op: Operation) -> bool:

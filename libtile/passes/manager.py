@@ -171,9 +171,7 @@ class PassManager:
         if not about:
             return True
         if self._names is None or self._names[0] is not op:
-            from libtile.ir.places import walk
-
-            self._names = op, frozenset(inner.name for inner in walk(op))
+            self._names = op, _names_in(op)
         return not self._names[1].isdisjoint(about)
 
     def _verify(self, name: str, op: Operation) -> None:
@@ -189,6 +187,23 @@ class PassManager:
         if has_errors(found):
             raise InvalidIrError(name, found)
         self._verified = (op, now)
+
+
+def _names_in(root: Operation) -> frozenset[str]:
+    """The names of an op and of those in it. What a `walk` would give, which hands out one op at a time, in order."""
+    found, todo = {root.name}, [root]
+    while todo:
+        for region in todo.pop().regions:
+            block = region.first_block
+            while block is not None:
+                op = block.first_op
+                while op is not None:
+                    found.add(op.name)
+                    if op.regions:
+                        todo.append(op)
+                    op = op._next_op
+                block = block._next_block
+    return frozenset(found)
 
 
 def _left_alone(name: str, op: Operation) -> list[Diagnostic]:

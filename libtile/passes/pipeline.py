@@ -15,7 +15,7 @@ import re
 import types
 import typing
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from libtile.passes.pipelines import PIPELINES
@@ -127,6 +127,7 @@ class _Reader:
         raise self.error("missing closing '}' while processing pass options")
 
 
+@lru_cache(maxsize=64)
 def parse_pipeline(text: str) -> tuple[Item, ...]:
     """The items of a pipeline. PipelineError when it is malformed or names an unknown pass."""
     reader = _Reader(text)

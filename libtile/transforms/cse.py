@@ -22,6 +22,7 @@ from libtile.analysis.memory import MOST_WRITERS, Disjointness
 from libtile.dialects.effect_traits import only_loads
 from libtile.dialects.interfaces import is_isolated
 from libtile.ir.module_pass import ModulePass
+from libtile.ir.places import ops_in
 from libtile.support import remarks, statistics
 from libtile.support.records import dataclass
 from libtile.support.scopes import ScopedTable
@@ -83,7 +84,7 @@ class _Merger:
         loads: dict[Key, tuple[Operation, int]] = {}
         others: list[Operation] = []
         """What may write. A load is kept with the number of those that it does not mind."""
-        for op in list(block.ops):
+        for op in ops_in(block):
             for region in op.regions:
                 for inner in region.blocks:
                     with self._scope_in(op):
@@ -148,5 +149,5 @@ def _may_precede(before: Operation, op: Operation) -> bool:
 
 def key_of(op: Operation) -> Key:
     """What two ops have in common that compute the same."""
-    types = tuple(result.type for result in op.results)
-    return op.name, tuple(op.operands), types, frozenset(op.properties.items()), frozenset(op.attributes.items())
+    types = tuple([result.type for result in op.results])
+    return op.name, tuple(op._operands), types, frozenset(op.properties.items()), frozenset(op.attributes.items())

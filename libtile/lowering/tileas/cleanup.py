@@ -113,8 +113,8 @@ def _merge(block: Block, known: ScopedTable[_Key, Operation]) -> None:
             continue
         key = (
             type(op),
-            tuple(op.operands),
-            tuple(r.type for r in op.results),
+            tuple(op._operands),
+            tuple([r.type for r in op.results]),
             frozenset((*op.properties.items(), *op.attributes.items())),
         )
         same = known.get(key)

@@ -61,7 +61,7 @@ from libtile.dialects.nv_tileas.types import BufferType, PipelineIteratorType, P
 from libtile.ir.classes import is_subclass
 from libtile.ir.module_pass import ModulePass
 from libtile.ir.operands import sources_of
-from libtile.ir.places import walk
+from libtile.ir.places import ops_in, walk
 from libtile.lowering.agents import agent_of, is_elected
 from libtile.lowering.errors import unsupported
 from libtile.lowering.tileas.cleanup import LOOPS
@@ -210,6 +210,8 @@ class _Analysis:
         self._begins: dict[Operation, Open] = {}
         self._grown = False
         self._reads_of: dict[Operation, list[SSAValue]] | None = None
+        self._readers_of: list[tuple[Span, set[tuple[Operation | None, int]]]] | None = None
+        """The drained pipelines, and the agents that read the stages of each."""
         self.visits = 0
         """How often an op was looked at."""
 
@@ -224,7 +226,7 @@ class _Analysis:
             self._block(self.function.regions[0].block, _NOTHING)
 
     def _block(self, block: Block, now: Open) -> Open:
-        for op in block.ops:
+        for op in ops_in(block):
             self.visits += 1
             now = self._op(op, now)
         return now
@@ -313,13 +315,17 @@ class _Analysis:
 
     def _drained_by(self, op: Operation) -> frozenset[Span]:
         """The drained pipelines whose stages the agent of an op reads."""
-        return frozenset(
-            span_of(made.pipeline)
-            for made in self.function.regions[0].block.ops
-            if isinstance(made, CreatePipelineOp) and DRAINED in made.attributes
-            and any(isinstance(u.operation, ConsumerWaitOp) and agent_of(u.operation) == agent_of(op)
-                    for u in made.pipeline.uses)
-        )  # fmt: skip
+        if self._readers_of is None:
+            self._readers_of = [
+                (
+                    span_of(made.pipeline),
+                    {agent_of(u.operation) for u in made.pipeline.uses if isinstance(u.operation, ConsumerWaitOp)},
+                )
+                for made in ops_in(self.function.regions[0].block)
+                if isinstance(made, CreatePipelineOp) and DRAINED in made.attributes
+            ]
+        agent = agent_of(op)
+        return frozenset(span for span, readers in self._readers_of if agent in readers)
 
     def _stored(self, op: WaitOp) -> list[SSAValue]:
         """The buffers from which copies are under way that an op waits for."""

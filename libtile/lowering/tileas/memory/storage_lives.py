@@ -49,6 +49,7 @@ from libtile.dialects.nv_tileas.types import (
     ProducerTokenType,
 )
 from libtile.ir.classes import is_subclass
+from libtile.ir.places import ops_in
 from libtile.lowering.agents import agent_of
 from libtile.lowering.errors import unsupported
 from libtile.lowering.tileas.memory.free_stages import DRAINED, agents_past, room_within, stages_bytes
@@ -164,7 +165,7 @@ class Lives:
         self.first[op] = len(self.first)
         for region in op.regions:
             for block in region.blocks:
-                for inner in block.ops:
+                for inner in ops_in(block):
                     self._number(inner)
         self.last[op] = len(self.first) - 1
 
