@@ -8,7 +8,8 @@ from xdsl.ir import Operation
 
 import libtile
 from generators import growing
-from libtile.ir.places import walk
+from libtile.ir.places import ops_in, walk
+from libtile.passes.manager import _names_in
 
 
 @pytest.mark.parametrize("text", [growing.if_nest(4), growing.tile_nest(4), growing.loop_row(3), growing.entries(2)])
@@ -33,3 +34,13 @@ def test_walk_looks_into_an_op_when_the_next_one_is_asked_for() -> None:
 
     op = libtile.parse(growing.if_nest(3)).op
     assert names(walk(op.clone())) == names(op.clone().walk())
+
+
+@pytest.mark.parametrize("text", [growing.if_nest(4), growing.tile_nest(4), growing.loop_row(3), growing.entries(2)])
+def test_the_ops_of_a_block_and_the_names_of_ops_are_those_of_a_walk(text: str) -> None:
+    root = libtile.parse(text).op
+    for op in walk(root):
+        assert _names_in(op) == {inner.name for inner in op.walk()}
+        for region in op.regions:
+            for block in region.blocks:
+                assert ops_in(block) == list(block.ops)

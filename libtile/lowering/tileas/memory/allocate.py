@@ -24,6 +24,7 @@ such a module, with which other places would be as good.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
@@ -152,6 +153,16 @@ class PlacedStorages:
             self.placed.append(storage)
         self.placed.sort(key=lambda s: s.start)
 
+    @cached_property
+    def exchanging(self) -> list[tuple[Operation, int]]:
+        """The ops that exchanges, or their places, have to do with, each with its floor."""
+        kinds = (BarrierOp, *TILED)
+        return [
+            (op, floor)
+            for op, floor in self.floors()
+            if is_subclass(type(op), kinds) or EXCHANGES in op.attributes or may_exchange(op)
+        ]
+
     def floors(self) -> Iterator[tuple[Operation, int]]:
         """Each op, and behind which byte its exchanges wait for nobody: what lives ends there, and what is made later
         where nothing was before."""
@@ -274,7 +285,7 @@ def _place_exchanges(storages: PlacedStorages) -> int:
 def _least(storages: PlacedStorages) -> int:
     """Up to where the exchanges of all ops can do, each by itself."""
     kernel, least = _kernel(storages), storages.total
-    for op, floor in storages.floors():
+    for op, floor in storages.exchanging:
         wanted = exchanges(op, kernel, storages.limit) if may_exchange(op) else ()
         if wanted:
             size = max(exchange.size for exchange in wanted)
@@ -316,7 +327,7 @@ class _Exchanges:
             self.reading = self.reading_in = None
             self.agents = ()
             self.placed.clear()
-            for op, floor in self.storages.floors():
+            for op, floor in self.storages.exchanging:
                 self._look(op, floor)
 
     def _look(self, op: Operation, floor: int) -> None:
