@@ -19,34 +19,34 @@ class FormatError(ValueError):
     """A format of the spec is malformed, or does not fix all types; the message names the op."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Literal:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Space:
     """A forced space (`text` is " "), a newline, or no space at all (empty)."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class OperandRef:
     spec: ValueSpec
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class AttributeRef:
     spec: AttributeSpec
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RegionRef:
     name: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class TypeRef:
     """`type($value)`; `full` keeps the prefix of the dialect's types."""
 
@@ -55,25 +55,25 @@ class TypeRef:
     full: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class AttributeDict:
     with_keyword: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Custom:
     name: str
     arguments: tuple[OperandRef | AttributeRef | RegionRef | TypeRef, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Optional:
     elements: tuple[Element, ...]
     anchor: int
     otherwise: tuple[Element, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class OneOfEach:
     """`oilist`: clauses in any order, each at most once; a clause is a keyword and what follows it."""
 

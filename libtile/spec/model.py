@@ -40,7 +40,7 @@ class Version(NamedTuple):
         return Version(*numbers)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ValueSpec:
     """One operand or result declaration of an op."""
 
@@ -58,7 +58,7 @@ class ValueSpec:
         return self.arity == "variadic"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class AttributeSpec:
     """One attribute declaration of an op.
 
@@ -99,7 +99,7 @@ ATTRIBUTE_KINDS = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class TraitSpec:
     """A trait by name, with the operand, result or op names that it speaks of."""
 
@@ -116,7 +116,7 @@ class Flag(NamedTuple):
     is_operand: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class OpSpec:
     """The declaration of one op. `name` has no dialect prefix."""
 
@@ -163,14 +163,14 @@ class OpSpec:
         return not self.has_segments and any(v.arity != "one" for v in self.operands)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class EnumCase:
     keyword: str
     value: int
     since: Version
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class EnumSubset:
     """The cases that some ops take. Text leaves `default` out; a `strict` subset's text refuses all others."""
 
@@ -180,7 +180,7 @@ class EnumSubset:
     strict: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class EnumSpec:
     """An enum attribute. `attr` is its mnemonic; a `plain` enum's attribute form is an integer."""
 
@@ -200,7 +200,7 @@ class EnumSpec:
     subsets: dict[str, EnumSubset] = field(default_factory=dict, compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class TypeParameter:
     """A parameter of a composite type; `kind` is type, i64_array, i32_array, u32 or an enum's name."""
 
@@ -211,7 +211,7 @@ class TypeParameter:
     since: Version
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class FloatSpec:
     """The fields of a float type. `specials` is "ieee" (infinities and NaNs), "nan" (one NaN: all ones) or "none"."""
 
@@ -221,7 +221,7 @@ class FloatSpec:
     signed: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class NumberSpec:
     """How a number type is held: `storage` bits in memory, in a register of type `llvm`; `ptx` names it or is empty.
 
@@ -235,7 +235,7 @@ class NumberSpec:
     padding: Mapping[str, int]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class TypeSpec:
     """A type: `kind` is integer, float, token, function or composite; `bits` is the width of a number type."""
 
@@ -251,7 +251,7 @@ class TypeSpec:
     doc: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ConstraintSpec:
     """What types an operand or result may have, with the wording of its diagnostic."""
 
@@ -262,7 +262,7 @@ class ConstraintSpec:
     types: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class AttributeTagSpec:
     """A self-contained attribute of the bytecode."""
 
@@ -274,7 +274,7 @@ class AttributeTagSpec:
     doc: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class DebugField:
     name: str
     kind: str
@@ -282,7 +282,7 @@ class DebugField:
     since: Version
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class DebugSpec:
     """A debug-information record and its fields (ref, string or varint)."""
 
@@ -291,7 +291,7 @@ class DebugSpec:
     fields: tuple[DebugField, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class HintSpec:
     """An optimization hint: its value's kind (i32 or bool), the ops that take it, and the values that it may have."""
 
@@ -318,7 +318,7 @@ class HintSpec:
         return f"integer value in the range [{self.least}, {self.most}] is expected"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ChangeSpec:
     """A named change of the format, or of what is allowed in it. `older` says what a downgrade makes of it."""
 

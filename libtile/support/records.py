@@ -87,13 +87,9 @@ else:
     def _made(cls: type, init: bool, repr: bool, eq: bool, frozen: bool, slots: bool) -> type:
         given = cls.__dict__
         fields = _fields(cls)
-        if slots:
-            cls = _with_slots(cls, fields)
-            given = cls.__dict__
-        names = tuple(fields)
         members: dict[str, Any] = {_OWN: fields, "__record_frozen__": frozen, **_ON_DEMAND}
         if "__match_args__" not in given:
-            members["__match_args__"] = tuple(f.name for f in fields.values() if f.init)
+            members["__match_args__"] = tuple([f.name for f in fields.values() if f.init])
         if init and "__init__" not in given:
             members["__init__"] = _init(cls, fields, frozen, slots)
         if repr and "__repr__" not in given:
@@ -105,12 +101,17 @@ else:
                 members["__eq__"] = equals
             if own_hash is None:
                 members["__hash__"] = hashed if frozen else None
+        owner: list[type] = []
         if frozen:
-            members["__setattr__"], members["__delattr__"] = _refusals(cls, names)
+            members["__setattr__"], members["__delattr__"] = _refusals(owner, tuple(fields))
             if slots:
                 members |= {k: f for k, f in (("__getstate__", _state), ("__setstate__", _set_state)) if k not in given}
-        for name, value in members.items():
-            setattr(cls, name, value)
+        if slots:
+            cls = _with_slots(cls, fields, members)
+        else:
+            for name, value in members.items():
+                setattr(cls, name, value)
+        owner.append(cls)
         return cls
 
     def _fields(cls: type) -> dict[str, Field]:
@@ -164,11 +165,13 @@ else:
             made.name, made.type = f.name, f.type
         return found
 
-    def _with_slots(cls: type, fields: dict[str, Field]) -> type:
-        """The class again, as slots are made with a class only."""
+    def _with_slots(cls: type, fields: dict[str, Field], more: dict[str, Any]) -> type:
+        """The class again, as slots are made with a class only; with `more` members, each of which would otherwise
+        have Python look anew which methods the class has."""
         inherited = {name for base in cls.__mro__[1:] for name in base.__dict__.get("__slots__", ())}
         members = {k: v for k, v in cls.__dict__.items() if k not in fields and k not in ("__dict__", "__weakref__")}
-        members["__slots__"] = tuple(name for name in fields if name not in inherited)
+        members |= more
+        members["__slots__"] = tuple([name for name in fields if name not in inherited])
         made = type(cls)(cls.__name__, cls.__bases__, members)
         made.__qualname__ = cls.__qualname__
         return made
@@ -229,22 +232,23 @@ else:
         shown = (f for f in getattr(self, _OWN).values() if f.repr)
         return f"{self.__class__.__qualname__}({', '.join(f'{f.name}={getattr(self, f.name)!r}' for f in shown)})"
 
-    def _refusals(cls: type, names: tuple[str, ...]) -> tuple[Callable[..., None], Callable[..., None]]:
-        """`__setattr__` and `__delattr__` of a class whose fields are not changed."""
+    def _refusals(owner: list[type], names: tuple[str, ...]) -> tuple[Callable[..., None], Callable[..., None]]:
+        """`__setattr__` and `__delattr__` of a class whose fields are not changed; `owner` gets the class once it is
+        made."""
 
         def refuse(self: Any, what: str, name: str) -> None:
-            if type(self) is cls or name in names:
+            if type(self) is owner[0] or name in names:
                 from dataclasses import FrozenInstanceError
 
                 raise FrozenInstanceError(f"cannot {what} field {name!r}")
 
         def __setattr__(self: Any, name: str, value: Any) -> None:
             refuse(self, "assign to", name)
-            super(cls, self).__setattr__(name, value)
+            super(owner[0], self).__setattr__(name, value)
 
         def __delattr__(self: Any, name: str) -> None:
             refuse(self, "delete", name)
-            super(cls, self).__delattr__(name)
+            super(owner[0], self).__delattr__(name)
 
         return __setattr__, __delattr__
 
