@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 from libtile.spec.model import (
     ATTRIBUTE_KINDS,
@@ -36,8 +36,6 @@ from libtile.spec.model import (
 )
 from libtile.support import declarations
 from libtile.support.threads import SHARED, once
-
-K = TypeVar("K")
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _INSTALLED = os.path.join(_HERE, "data")
@@ -135,32 +133,27 @@ class _Builder:
         return Version.parse(text)
 
     def build(self, *, on_demand: bool) -> Spec:
-        """All declarations; `on_demand`: those of ops are read, and with that validated, when they are asked for."""
+        """All declarations; `on_demand`: all but those of types are read, and with that validated, when they are asked
+        for."""
         versions = tuple(sorted(Version.parse(v) for v in self.tables["version"]))
         testing = frozenset(Version.parse(v) for v, r in self.tables["version"].items() if r.get("testing"))
-        enums = {n: self._enum(n, r) for n, r in self.tables["enum"].items()}
+        enums = _declared(self.tables["enum"], self._enum)
         types = {n: self._type(n, r, enums) for n, r in self.tables["type"].items()}
-        constraints = {n: self._constraint(n, r, types) for n, r in self.tables["constraint"].items()}
+        constraints = _declared(self.tables["constraint"], lambda n, r: self._constraint(n, r, types))
+        changes = _declared(self.tables["change"], self._change)
+        debug = _declared(self.tables["debug"], self._debug)
+        hints = _declared(self.tables["hint_key"], self._hint)
         records = self.tables["op"]
-        made: dict[str, OpSpec] = {}
-
-        def op(name: str) -> OpSpec:
-            if name not in made:
-                with SHARED:  # all threads have the same one
-                    if name not in made:
-                        made[name] = self._op(name, records[name], enums, constraints)
-            return made[name]
-
+        ops = _declared(records, lambda n, r: self._op(n, r, enums, constraints))
         if not on_demand:
-            for name in records:
-                op(name)
+            for each in (enums, constraints, changes, debug, hints, ops):
+                tuple(each.values())
         opcodes = {name: record["opcode"] for name, record in records.items()}
         aliases = {alias: name for name, record in records.items() for alias in record.get("aliases", ())}
         attribute_tags = {n: self._attribute_tag(n, r) for n, r in self.tables["attribute"].items()}
-        debug = {n: self._debug(n, r) for n, r in self.tables["debug"].items()}
         _unique({n: t.tag for n, t in types.items()}, "type tag")
         _unique({n: t.tag for n, t in attribute_tags.items()}, "attribute tag")
-        _unique({n: t.tag for n, t in debug.items()}, "debug tag")
+        _unique({n: r["tag"] for n, r in self.tables["debug"].items()}, "debug tag")
         _unique(opcodes, "opcode")
         for alias in aliases:
             if alias in records:
@@ -171,18 +164,19 @@ class _Builder:
             current=Version.parse(self.scalars["current"]),
             open_dialect=Version.parse(self.scalars["open_dialect"]),
             compatibility=Version.parse(self.scalars["compatibility"]),
-            changes={n: self._change(n, r) for n, r in self.tables["change"].items()},
+            changes=changes,
             enums=enums,
+            enum_subsets={subset: n for n, r in self.tables["enum"].items() for subset in r.get("subset", ())},
             types=types,
             constraints=constraints,
             attribute_tags=attribute_tags,
             debug=debug,
-            hints={n: self._hint(n, r) for n, r in self.tables["hint_key"].items()},
+            hints=hints,
             hint_architectures=self.scalars["architectures"],
-            ops=_Ops({name: name for name in records}, op),
+            ops=ops,
             unknown_ops=frozenset(self.unknown_ops),
             unknown_types=frozenset(self.unknown_types),
-            ops_by_opcode=_Ops({opcode: name for name, opcode in opcodes.items()}, op),
+            ops_by_opcode=_OnDemand({opcode: name for name, opcode in opcodes.items()}, ops.__getitem__),
             types_by_tag={t.tag: t for t in types.values()},
             aliases=aliases,
         )
@@ -237,7 +231,7 @@ class _Builder:
             subsets,
         )
 
-    def _type(self, name: str, record: dict[str, Any], enums: dict[str, EnumSpec]) -> TypeSpec:
+    def _type(self, name: str, record: dict[str, Any], enums: Mapping[str, EnumSpec]) -> TypeSpec:
         since = self.version(record["since"], name)
         parameters = []
         for text in record.get("parameters", ()):
@@ -273,7 +267,11 @@ class _Builder:
         return ConstraintSpec(name, summary, elements, rank, named)
 
     def _op(
-        self, name: str, record: dict[str, Any], enums: dict[str, EnumSpec], constraints: dict[str, ConstraintSpec]
+        self,
+        name: str,
+        record: dict[str, Any],
+        enums: Mapping[str, EnumSpec],
+        constraints: Mapping[str, ConstraintSpec],
     ) -> OpSpec:
         where = f"op {name}"
         since = self.version(record["since"], where)
@@ -310,7 +308,7 @@ class _Builder:
         )
 
     def _values(
-        self, texts: Iterable[str], since: Version, constraints: dict[str, ConstraintSpec], where: str
+        self, texts: Iterable[str], since: Version, constraints: Mapping[str, ConstraintSpec], where: str
     ) -> tuple[ValueSpec, ...]:
         values = []
         for text in texts:
@@ -323,7 +321,7 @@ class _Builder:
         return tuple(values)
 
     def _attributes(
-        self, texts: Iterable[str], since: Version, enums: dict[str, EnumSpec], where: str
+        self, texts: Iterable[str], since: Version, enums: Mapping[str, EnumSpec], where: str
     ) -> tuple[AttributeSpec, ...]:
         attributes = []
         for text in texts:
@@ -352,24 +350,34 @@ class _Builder:
         return DebugSpec(name, record["tag"], tuple(fields))
 
 
-class _Ops(Mapping[K, OpSpec]):
-    """Ops by name, or by opcode: `names` leads to the names by which `make` knows them."""
+class _OnDemand(Mapping[Any, Any]):
+    """Declarations by name, or by number: `names` leads to what `make` makes them of, once for all threads."""
 
-    def __init__(self, names: Mapping[K, str], make: Callable[[str], OpSpec]):
+    def __init__(self, names: Mapping[Any, Any], make: Callable[[Any], Any]):
         self._names = names
         self._make = make
+        self._made: dict[Any, Any] = {}
 
-    def __getitem__(self, key: K) -> OpSpec:
-        return self._make(self._names[key])
+    def __getitem__(self, key: Any) -> Any:
+        if key not in self._made:
+            with SHARED:
+                if key not in self._made:
+                    self._made[key] = self._make(self._names[key])
+        return self._made[key]
 
     def __contains__(self, key: object) -> bool:
         return key in self._names
 
-    def __iter__(self) -> Iterator[K]:
+    def __iter__(self) -> Iterator[Any]:
         return iter(self._names)
 
     def __len__(self) -> int:
         return len(self._names)
+
+
+def _declared(records: dict[str, dict[str, Any]], make: Callable[[str, dict[str, Any]], Any]) -> Mapping[str, Any]:
+    """A table's declarations, made when they are asked for."""
+    return _OnDemand({name: name for name in records}, lambda name: make(name, records[name]))
 
 
 def _flags(operands: tuple[ValueSpec, ...], attributes: tuple[AttributeSpec, ...]) -> tuple[Flag, ...]:

@@ -337,16 +337,18 @@ class Spec:
     current: Version
     open_dialect: Version
     compatibility: Version
-    changes: dict[str, ChangeSpec]
-    enums: dict[str, EnumSpec]
+    changes: Mapping[str, ChangeSpec]
+    enums: Mapping[str, EnumSpec]
+    enum_subsets: dict[str, str]
+    """The enum of each subset, by the subset's name."""
     types: dict[str, TypeSpec]
-    constraints: dict[str, ConstraintSpec]
+    constraints: Mapping[str, ConstraintSpec]
     attribute_tags: dict[str, AttributeTagSpec]
-    debug: dict[str, DebugSpec]
-    hints: dict[str, HintSpec]
+    debug: Mapping[str, DebugSpec]
+    hints: Mapping[str, HintSpec]
     hint_architectures: tuple[str, ...]
     ops: Mapping[str, OpSpec]
-    """In the package's own declarations, each is made when it is first asked for."""
+    """In the package's own declarations, each is made when it is first asked for, as others are."""
     unknown_ops: frozenset[str]
     unknown_types: frozenset[str]
     ops_by_opcode: Mapping[int, OpSpec]
@@ -367,7 +369,8 @@ class Spec:
 
     def enum_of_subset(self, name: str) -> EnumSpec | None:
         """The enum with a subset of this name; None when there is none."""
-        return next((enum for enum in self.enums.values() if name in enum.subsets), None)
+        enum = self.enum_subsets.get(name)
+        return None if enum is None else self.enums[enum]
 
     def change(self, name: str) -> Version:
         """The version from which the named change of the format applies."""

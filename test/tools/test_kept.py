@@ -138,6 +138,18 @@ def test_a_bundle_that_cannot_be_used_is_as_good_as_none(tmp_path, monkeypatch, 
         assert kept.Bundle(str(path)).text(TEXT) is not None
 
 
+def test_what_nobody_will_read_goes_when_a_bundle_is_written(tmp_path):
+    old = [f"tools.{sys.implementation.cache_tag}.bundle", "tileiras.cpython-311.bundle.1234"]
+    others = ["tileirdisasm.cpython-311.bundle", "tileiras.cpython-311.bundle.99", "startup.cpython-311.pyc"]
+    for name in (*old, *others):
+        (tmp_path / name).write_bytes(kept.MAGIC)
+    os.utime(tmp_path / old[1], (1, 1))
+    folder = tmp_path / "tools.x.bundle"  # which cannot be removed as a file is
+    folder.mkdir()
+    assert kept.Bundle(str(tmp_path / "tileiras.bundle")).save({}, {"1": 1})
+    assert {path.name for path in tmp_path.iterdir()} == {*others, "tileiras.bundle", folder.name}
+
+
 def test_a_place_that_cannot_be_written_to_is_left_alone(tmp_path):
     (tmp_path / "file").write_text("")
     assert not kept.Bundle(str(tmp_path / "file" / "tools.bundle")).save({}, {})

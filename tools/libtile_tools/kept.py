@@ -40,6 +40,12 @@ _BLOCK = 1 << 15
 MOST_TEXTS = 10_000
 """A bundle with more texts, most of them of classes of older releases, begins anew; a tool needs up to 2000."""
 
+_OF_ALL_TOOLS = "tools."
+"""What the name of a bundle of all tools began with."""
+
+_LEFT = 3600
+"""Seconds after which a bundle that is still being written is not written any more."""
+
 _BY_OTHERS = 0o022
 """The bits of a mode by which the group or others may write."""
 
@@ -178,7 +184,20 @@ class Bundle:
         except OSError:  # the disk is full
             os.unlink(temporary)
             return False
+        self._clear(folder)
         return True
+
+    def _clear(self, folder: str) -> None:
+        """Remove what nobody will read: the bundle that all tools had in earlier versions, and what a process that was
+        killed has left of one."""
+        from contextlib import suppress
+
+        for name in os.listdir(folder):
+            path = os.path.join(folder, name)
+            old = name.startswith(_OF_ALL_TOOLS) and name.endswith(".bundle") and path != self.path
+            with suppress(OSError):  # somebody else's, or somebody else has removed it
+                if old or (".bundle." in name and os.stat(path).st_mtime < os.stat(self.path).st_mtime - _LEFT):
+                    os.unlink(path)
 
 
 def bundle(tool: str = "tools") -> Bundle | None:
