@@ -75,6 +75,7 @@ _FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "DisposeNewModulePassManger": (None, (_REF,)),
     "module_AddGlobalDCEPass": (None, (_REF,)),
     "module_AddSimplifyCFGPass": (None, (_REF,)),
+    "module_AddInstCombinePass": (None, (_REF,)),
     "module_AddSCCPPass": (None, (_REF,)),
     "module_AddSROAPass": (None, (_REF,)),
     "module_AddADCEPass": (None, (_REF,)),
@@ -386,6 +387,9 @@ class PassManager(_Owned):
 
     def add_simplify_cfg_pass(self) -> None:
         self.library.LLVMPY_module_AddSimplifyCFGPass(self.pointer)
+
+    def add_instruction_combine_pass(self) -> None:
+        self.library.LLVMPY_module_AddInstCombinePass(self.pointer)
 
     def add_sccp_pass(self) -> None:
         self.library.LLVMPY_module_AddSCCPPass(self.pointer)

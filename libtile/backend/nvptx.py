@@ -78,9 +78,11 @@ def optimize(
         cleaner.add_global_dead_code_eliminate_pass()
         cleaner.run(module, builder)
     if work in (Effort.LIGHT, Effort.LINEAR):
-        _linear_passes(llvm).run(module, builder)
-    elif opt_level:
+        _passes(llvm, _LINEAR_PASSES).run(module, builder)
+    elif opt_level and (calls or libraries):  # functions of others, to be inlined and specialized
         builder.getModulePassManager().run(module, builder)
+    elif opt_level:
+        _passes(llvm, _OWN_PASSES).run(module, builder)
     return module, machine
 
 
@@ -89,10 +91,18 @@ _SELECTION_LEVELS = {Effort.FULL: 3, Effort.PLAIN_SELECTION: 0, Effort.LIGHT: 1,
 subexpressions go, addresses are taken apart."""
 
 
-def _linear_passes(llvm: Any) -> Any:
-    """The passes for functions beyond a limit; ptxas optimizes what they leave."""
+_LINEAR_PASSES = "sroa", "simplify_cfg", "sccp", "aggressive_dce", "simplify_cfg"
+"""The passes for functions beyond a limit; ptxas optimizes what they leave."""
+
+_OWN_PASSES = "simplify_cfg", "instruction_combine", "simplify_cfg"
+"""The passes for code that is all our own. It comes with loops' invariants in front of them and nothing computed twice
+(`KernelBuilder.compute`), and ptxas unrolls loops. LLVM's whole pipeline takes five to ten times as long; its code was
+no better in 240 of 244 compilations of the kernels in `bench/perf_kernels.py`."""
+
+
+def _passes(llvm: Any, names: Sequence[str]) -> Any:
     passes = llvm.create_new_module_pass_manager()
-    for name in ("sroa", "simplify_cfg", "sccp", "aggressive_dce", "simplify_cfg"):
+    for name in names:
         getattr(passes, f"add_{name}_pass")()
     return passes
 

@@ -18,6 +18,7 @@ from libtile.codegen.llvm_types import (
     FLOAT,
     GLOBAL,
     I1,
+    I8,
     I32,
     SHARED,
     SHARED_POINTER,
@@ -52,6 +53,9 @@ class Value:
         return f"{self.type.text} {self.text}"
 
 
+_PARTIAL = ("div", "rem")
+"""How operations end that are not defined for all operands."""
+
 Line = tuple[str, str]
 """A line of LLVM IR, and the name of its debug location, such as `!12`; empty for none."""
 
@@ -64,6 +68,10 @@ class Block:
     hint: str = ""
     lines: list[Line] = field(default_factory=list)
     terminated: bool = False
+    loops: tuple[Block, ...] = ()
+    """For each loop that it is in, from the outermost on, the block that enters the loop."""
+    computed: dict[str, Value] = field(default_factory=dict)
+    """What `KernelBuilder.compute` has put here, by the text of the instruction."""
 
 
 @dataclass(slots=True)
@@ -126,6 +134,9 @@ class KernelBuilder:
         self._declarations: dict[str, str] = {}
         self._globals: dict[str, str] = {}
         self._blocks: list[Block] = []
+        self._loops: tuple[Block, ...] = ()
+        self._depths: dict[str, int] = {}
+        """In how many of the loops around it a register is computed, where it is in any."""
         self._names = 0
         self._labels = 0
         self._location: str = ""
@@ -164,7 +175,15 @@ class KernelBuilder:
     def new_block(self, hint: str) -> Block:
         """A block that is not part of the function until `start` is called on it."""
         self._labels += 1
-        return Block(f"{hint}.{self._labels}" if hint != "entry" else "entry", hint)
+        return Block(f"{hint}.{self._labels}" if hint != "entry" else "entry", hint, loops=self._loops)
+
+    @contextmanager
+    def loop(self) -> Iterator[None]:
+        """New blocks are those of a loop that the current block enters."""
+        outer = self._loops
+        self._loops = (*outer, self.block)
+        yield
+        self._loops = outer
 
     def start(self, block: Block) -> None:
         """Continue in this block."""
@@ -191,6 +210,31 @@ class KernelBuilder:
         self._names += 1
         value = Value(type_, f"%v{self._names}")
         self.line(f"{value.text} = {text}")
+        if self.block.loops:
+            self._depths[value.text] = len(self.block.loops)
+        return value
+
+    def compute(self, type_: LlvmType, text: str, operands: Sequence[Value]) -> Value:
+        """An instruction that has no effect and is defined for all operands: in front of the loops around it that do
+        not change these, and once for all that need it there."""
+        if self.full_debug:
+            return self.emit(type_, text)
+        loops, depths = self.block.loops, self._depths
+        depth = max(depths.get(operand.text, 0) for operand in operands) if loops else 0
+        block = loops[depth] if depth < len(loops) else self.block
+        value = block.computed.get(text)
+        if value is None:
+            value = block.computed[text] = self._emit_in(block, type_, text)
+        return value
+
+    def _emit_in(self, block: Block, type_: LlvmType, text: str) -> Value:
+        if block is self.block:
+            return self.emit(type_, text)
+        self._names += 1
+        value = Value(type_, f"%v{self._names}")
+        block.lines.insert(len(block.lines) - block.terminated, (f"  {value.text} = {text}", self._location))
+        if block.loops:
+            self._depths[value.text] = len(block.loops)
         return value
 
     def branch(self, target: Block) -> None:
@@ -208,6 +252,8 @@ class KernelBuilder:
         incoming: list[str] = []
         position = len(block.lines)
         block.lines.append(("", ""))
+        if block.loops:
+            self._depths[value.text] = len(block.loops)
 
         def add(source: Value, origin: Block) -> None:
             incoming.append(f"[ {source.text}, %{origin.name} ]")
@@ -303,10 +349,8 @@ class KernelBuilder:
     def shared_pointer(self, buffer: SharedBuffer, byte_offset: Value | None = None) -> Value:
         """The address of a byte in a buffer (a shared-memory pointer)."""
         base = Value(SHARED_POINTER, symbol(self.shared_name))
-        start = self.emit(base.type, f"getelementptr i8, {base.typed}, i32 {buffer.offset}")
-        if byte_offset is None:
-            return start
-        return self.emit(base.type, f"getelementptr i8, {start.typed}, {byte_offset.typed}")
+        start = self.offset(base, integer(I32, buffer.offset))
+        return start if byte_offset is None else self.offset(start, byte_offset)
 
     def exchange(self, size: int) -> Exchange:
         """The next place for an exchange of `size` bytes, behind a barrier where its writes need one. The caller
@@ -435,7 +479,8 @@ class KernelBuilder:
 
     def binary(self, operation: str, a: Value, b: Value) -> Value:
         """An instruction of two operands of one type, e.g. `add nuw`."""
-        value = self.emit(a.type, f"{operation} {a.typed}, {b.text}")
+        text = f"{operation} {a.typed}, {b.text}"
+        value = self.emit(a.type, text) if operation.endswith(_PARTIAL) else self.compute(a.type, text, (a, b))
         if isinstance(a.type, IntType) and operation.startswith(CHAINED):
             known = self._chains
             known[value.text] = 1 + max(known.get(a.text, 0), known.get(b.text, 0))
@@ -482,12 +527,16 @@ class KernelBuilder:
 
     def compare(self, predicate: str, a: Value, b: Value) -> Value:
         """`icmp` with one of LLVM's predicates (eq, ult, slt, ...)."""
-        return self.emit(I1, f"icmp {predicate} {a.typed}, {b.text}")
+        return self.compute(I1, f"icmp {predicate} {a.typed}, {b.text}", (a, b))
 
     def select(self, condition: Value, a: Value, b: Value) -> Value:
         if condition.constant is not None:
             return a if condition.constant else b
-        return self.emit(a.type, f"select i1 {condition.text}, {a.typed}, {b.typed}")
+        return self.compute(a.type, f"select i1 {condition.text}, {a.typed}, {b.typed}", (condition, a, b))
+
+    def offset(self, base: Value, by: Value, unit: LlvmType = I8) -> Value:
+        """A pointer moved by a number of units."""
+        return self.compute(base.type, f"getelementptr {unit}, {base.typed}, {by.typed}", (base, by))
 
     def cast(self, operation: str, value: Value, type_: LlvmType) -> Value:
         """A cast instruction (zext, trunc, bitcast, ptrtoint, ...); nothing when the type is already right."""
@@ -500,26 +549,37 @@ class KernelBuilder:
             elif operation == "sext" and value.type is I1:
                 number = -number  # the one bit is the sign
             return integer(type_, number)
-        return self.emit(type_, f"{operation} {value.typed} to {type_}")
+        made = self.compute(type_, f"{operation} {value.typed} to {type_}", (value,))
+        if operation == "bitcast" and (piece := self._pieces.get(value.text)) is not None:
+            self._pieces[made.text] = piece
+        return made
 
     def extract(self, aggregate: Value, index: int, type_: LlvmType) -> Value:
         """A member of a struct or an element of a vector."""
         if isinstance(aggregate.type, VectorType):
-            return self.emit(type_, f"extractelement {aggregate.typed}, i32 {index}")
-        return self.emit(type_, f"extractvalue {aggregate.typed}, {index}")
+            return self.compute(type_, f"extractelement {aggregate.typed}, i32 {index}", (aggregate,))
+        return self.compute(type_, f"extractvalue {aggregate.typed}, {index}", (aggregate,))
 
     def vector(self, values: Sequence[Value]) -> Value:
         """A vector of equal-typed values."""
         type_ = VectorType(len(values), values[0].type)
+        if values[0].text in self._pieces and (word := self.as_word(values)) is not None:
+            return self.cast("bitcast", word, type_)
         result = Value(type_, "poison")
         for i, value in enumerate(values):
-            result = self.emit(type_, f"insertelement {result.typed}, {value.typed}, i32 {i}")
+            result = self.compute(type_, f"insertelement {result.typed}, {value.typed}, i32 {i}", (result, value))
         return result
 
     def pieces(self, word: Value, type_: LlvmType) -> list[Value]:
         """A word's bits as values of a narrower type, the lowest first; `as_word` finds the word again."""
-        vector = self.cast("bitcast", word, VectorType(word.type.bits // type_.bits, type_))
-        found = [self.extract(vector, i, type_) for i in range(word.type.bits // type_.bits)]
+        return self._parts(self.cast("bitcast", word, VectorType(word.type.bits // type_.bits, type_)), word, type_)
+
+    def elements(self, vector: Value, type_: LlvmType) -> list[Value]:
+        """A vector's elements; `as_word` finds it again, as a word."""
+        return self._parts(vector, vector, type_)
+
+    def _parts(self, vector: Value, word: Value, type_: LlvmType) -> list[Value]:
+        found = [self.extract(vector, i, type_) for i in range(vector.type.bits // type_.bits)]
         self._pieces |= {piece.text: (word, i) for i, piece in enumerate(found)}
         return found
 
@@ -533,7 +593,8 @@ class KernelBuilder:
         found = [self._pieces.get(v.text) for v in values]
         if found[0] is None or any(f is None or f != (found[0][0], i) for i, f in enumerate(found)):
             return None
-        return found[0][0] if found[0][0].type is I32 else None
+        word = found[0][0]
+        return self.cast("bitcast", word, I32) if word.type.bits == I32.bits else None
 
     # -- the whole ----------------------------------------------------------------------------------------------
 

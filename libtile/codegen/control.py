@@ -100,21 +100,22 @@ def for_loop(
         # There is another iteration where counter + step < upper, which is compared without the sum.
         last = b.call(f"llvm.{'u' if unsigned else 's'}sub.sat.{upper.type}", upper.type, [upper, step])
         start.append(b.compare(below, lower, upper))
-    header = _open(b, "for", start)
-    inside, after = b.new_block("body"), b.new_block("done")
-    header.enter_from_here(start)
-    b.start(header.block)
-    counter, carried = header.values[0], header.values[1 : 1 + len(initial)]
-    if not isinstance(counter, Value):
-        raise TypeError("a loop counts with a scalar")
-    more = b.compare(below, counter, upper) if last is None else header.values[-1]
-    assert isinstance(more, Value)
-    b.conditional_branch(more, inside, after)
-    b.start(inside)
-    results = list(body(counter, list(carried)))
-    # Behind the last iteration the sum may wrap around and be poison, but then nobody reads it.
-    following = [b.binary(exact, counter, step), *results]
-    header.enter_from_here(following if last is None else [*following, b.compare(below, counter, last)])
+    after = b.new_block("done")
+    with b.loop():
+        header, inside = _open(b, "for", start), b.new_block("body")
+        header.enter_from_here(start)
+        b.start(header.block)
+        counter, carried = header.values[0], header.values[1 : 1 + len(initial)]
+        if not isinstance(counter, Value):
+            raise TypeError("a loop counts with a scalar")
+        more = b.compare(below, counter, upper) if last is None else header.values[-1]
+        assert isinstance(more, Value)
+        b.conditional_branch(more, inside, after)
+        b.start(inside)
+        results = list(body(counter, list(carried)))
+        # Behind the last iteration the sum may wrap around and be poison, but then nobody reads it.
+        following = [b.binary(exact, counter, step), *results]
+        header.enter_from_here(following if last is None else [*following, b.compare(below, counter, last)])
     b.start(after)
     return carried
 
@@ -163,15 +164,16 @@ def while_loop(
 ) -> list[Carried]:
     """`scf.while`: `before(carried)` gives the condition to go on and the values to hand to `after` or, at the end,
     to the code behind the loop; `after(those)` gives what `before` gets next."""
-    header = _open(b, "while", initial)
-    inside, done = b.new_block("body"), b.new_block("done")
-    header.enter_from_here(initial)
-    b.start(header.block)
-    condition, forwarded = before(list(header.values))
-    forwarded = list(forwarded)
-    b.conditional_branch(condition, inside, done)
-    b.start(inside)
-    header.enter_from_here(list(after(list(forwarded))))
+    done = b.new_block("done")
+    with b.loop():
+        header, inside = _open(b, "while", initial), b.new_block("body")
+        header.enter_from_here(initial)
+        b.start(header.block)
+        condition, forwarded = before(list(header.values))
+        forwarded = list(forwarded)
+        b.conditional_branch(condition, inside, done)
+        b.start(inside)
+        header.enter_from_here(list(after(list(forwarded))))
     b.start(done)
     return forwarded
 
@@ -231,10 +233,12 @@ def breaking_loop(
 
     A loop without any break never ends: the code behind it is unreachable.
     """
-    header, done = _open(b, "loop", initial), _open(b, "done", results)
-    header.enter_from_here(initial)
-    b.start(header.block)
-    body(list(header.values), LoopExit(header, done))
+    done = _open(b, "done", results)
+    with b.loop():
+        header = _open(b, "loop", initial)
+        header.enter_from_here(initial)
+        b.start(header.block)
+        body(list(header.values), LoopExit(header, done))
     if not b.block.terminated:
         raise ValueError("a path through the loop's body ends in neither break nor continue")
     b.start(done.block)

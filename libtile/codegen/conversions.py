@@ -102,7 +102,8 @@ def _narrow_pairs(b: KernelBuilder, values: Sequence[Value], type_: LlvmType) ->
 
     def convert(low: Value, high: Value) -> tuple[Value, Value]:
         pair = b.emit(VectorType(2, type_), f"fptrunc {b.vector([low, high]).typed} to <2 x {type_}>")
-        return b.extract(pair, 0, type_), b.extract(pair, 1, type_)
+        low, high = b.elements(pair, type_)
+        return low, high
 
     return _in_pairs(values, convert)
 

@@ -139,7 +139,7 @@ def _read(b: KernelBuilder, layout: LinearLayout, element: str, table: Value, re
         place = b.add(b.mul(place, integer(I32, size)), index(b, layout, register, dim))
     type_ = ELEMENT_TYPES[element]
     stored = I8 if type_ is I1 else type_
-    where = b.emit(table.type, f"getelementptr {stored}, {table.typed}, {place.typed}")
+    where = b.offset(table, place, stored)
     size_ = type_.storage_bytes
     value = b.emit(stored, f"load {stored}, {where.typed}, align {size_}, !invariant.load !{{}}")
     return b.cast("trunc", value, I1) if type_ is I1 else value

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 
 from libtile.codegen.builder import KernelBuilder, Value, integer
 from libtile.codegen.llvm_types import (
+    I32,
     VOID,
     IntType,
     VectorType,
@@ -152,8 +153,16 @@ def pack_words(b: KernelBuilder, values: Sequence[Value], words: Words) -> list[
     if bits >= words.bits:
         return [b.cast("zext", v, words.type) for v in values]
     per = words.bits // bits
-    parts = [values[i : i + per] for i in range(0, len(values), per)]
+    parts = [_in_words(b, values[i : i + per]) for i in range(0, len(values), per)]
     return [b.cast("bitcast", b.vector(part), words.type) for part in parts]
+
+
+def _in_words(b: KernelBuilder, values: Sequence[Value]) -> Sequence[Value]:
+    """Integers as words of 32 bits where all are pieces of such; as they are elsewhere."""
+    per = max(1, I32.bits // values[0].type.bits)
+    words = [b.as_word(values[i : i + per]) for i in range(0, len(values), per)]
+    found = [word for word in words if word is not None and word.constant is None]
+    return found if len(found) == len(words) else values
 
 
 def unpack_words(b: KernelBuilder, words: Sequence[Value], shape: Words, bits: int) -> list[Value]:
@@ -340,4 +349,4 @@ def offset_pointers(b: KernelBuilder, pointers: Tile, offsets: Tile, pointee: st
 def offset_pointer(b: KernelBuilder, pointer: Value, by: Value, pointee: str) -> Value:
     """One pointer moved by a signed number of elements."""
     type_ = IntType(8 * STORAGE_BYTES[pointee])
-    return b.emit(pointer.type, f"getelementptr {type_}, {pointer.typed}, {by.typed}")
+    return b.offset(pointer, by, type_)

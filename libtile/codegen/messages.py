@@ -148,7 +148,7 @@ def _vprintf(b: KernelBuilder, format_: Value, arguments: Sequence[Value]) -> No
         total = max(end, 8)
         buffer = b.special(f"print buffer {total}", lambda: b.emit(GENERIC_POINTER, f"alloca [{total} x i8], align 8"))
     for argument, offset in zip(arguments, offsets):
-        place = b.emit(GENERIC_POINTER, f"getelementptr i8, {buffer.typed}, i32 {offset}")
+        place = b.offset(buffer, integer(I32, offset))
         b.line(f"store {argument.typed}, {place.typed}, align {argument.type.storage_bytes}")
     b.call("vprintf", I32, [format_, buffer])
 
@@ -256,7 +256,7 @@ def _print_elements(b: KernelBuilder, conversion: _Conversion, tile: Tile) -> No
 
 
 def _element(b: KernelBuilder, base: Value, position: Value, size: int) -> Value:
-    return b.emit(base.type, f"getelementptr i8, {base.typed}, {b.mul(position, integer(I32, size)).typed}")
+    return b.offset(base, b.mul(position, integer(I32, size)))
 
 
 def _gather(b: KernelBuilder, tile: Tile, start: Value, chunk: int, size: int, base: Value) -> None:
@@ -290,7 +290,7 @@ def _bracketed(b: KernelBuilder, conversion: str, shape: Sequence[int], position
             rest = b.and_(moved, integer(I32, extent - 1))  # extents are powers of two
             boundary = b.cast("zext", b.compare("eq", rest, integer(I32, 0)), I32)
             number = b.add(number, b.mul(boundary, integer(I32, weight)))
-    return b.emit(GENERIC_POINTER, f"getelementptr i8, {table.typed}, {b.mul(number, integer(I32, length)).typed}")
+    return b.offset(table, b.mul(number, integer(I32, length)))
 
 
 # -- assertions -----------------------------------------------------------------------------------------------------

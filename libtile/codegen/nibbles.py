@@ -25,7 +25,7 @@ def _byte_address(b: KernelBuilder, places: Places, offset: Value) -> Value:
     """Address of the byte that holds the element at an offset."""
     base = places.tiled.view.base
     byte = b.cast("zext", b.binary("lshr", offset, integer(offset.type, 1)), I64)
-    return b.emit(base.type, f"getelementptr i8, {base.typed}, {byte.typed}")
+    return b.offset(base, byte)
 
 
 def _half_shift(b: KernelBuilder, offset: Value) -> Value:

@@ -14,7 +14,6 @@ from libtile.codegen.llvm_types import (
     ELEMENT_TYPES,
     I32,
     SHARED,
-    SHARED_POINTER,
     VOID,
     IntType,
     LlvmType,
@@ -62,7 +61,7 @@ class Addresses:
     def _add(self, pointer: Value, offset: Value) -> Value:
         if offset.constant == 0:
             return pointer
-        return self.b.emit(SHARED_POINTER, f"getelementptr i8, {pointer.typed}, {offset.typed}")
+        return self.b.offset(pointer, offset)
 
     def at(self, start: int) -> Value:
         """The address at an offset, in elements."""

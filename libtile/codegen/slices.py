@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from math import prod
 
 from libtile.codegen.builder import KernelBuilder, Value, integer
-from libtile.codegen.llvm_types import ELEMENT_TYPES, I1, I32, SHARED_POINTER, IntType
+from libtile.codegen.llvm_types import ELEMENT_TYPES, I1, I32, IntType
 from libtile.codegen.shared_tiles import store_shared
 from libtile.codegen.stored_bits import from_storage
 from libtile.codegen.tile import Tile, index, owner_predicate
@@ -46,7 +46,7 @@ def _put(b: KernelBuilder, tile: Tile, way: SharedWay) -> Value:
 
 def _address(b: KernelBuilder, base: Value, number: Value, size: int) -> Value:
     offset = b.mul(number, integer(I32, size))
-    return b.emit(SHARED_POINTER, f"getelementptr i8, {base.typed}, {offset.typed}")
+    return b.offset(base, offset)
 
 
 def _element(b: KernelBuilder, base: Value, number: Value, element: str, count: int) -> Value:

@@ -232,12 +232,12 @@ class Places:
         b, base = self.b, self.tiled.view.base
         type_ = IntType(8 * STORAGE_BYTES[self.tiled.view.element])
         common = b.cast("zext", self._common, I64) if self.type is I32 else self._common
-        start = b.emit(base.type, f"getelementptr {type_}, {base.typed}, {common.typed}")
+        start = b.offset(base, common, type_)
         own = self.register_offset(register)
         if own.constant == 0:
             return start
         own = b.cast("zext", own, I64)
-        return b.emit(base.type, f"getelementptr {type_}, {start.typed}, {own.typed}")
+        return b.offset(start, own, type_)
 
     def _limit(self, t: int) -> Value:
         """How many of the tile's positions along t lie within the tensor, as an i32."""

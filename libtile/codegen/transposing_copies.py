@@ -65,7 +65,7 @@ class _Chunks:
         pointer = self.within[low]
         if not high:
             return pointer
-        return b.emit(SHARED_POINTER, f"getelementptr i8, {pointer.typed}, {integer(I32, high).typed}")
+        return b.offset(pointer, integer(I32, high))
 
 
 def _load_bytes(b: KernelBuilder, addresses: Sequence[Value]) -> list[Value]:

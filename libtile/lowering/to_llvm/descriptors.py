@@ -48,7 +48,7 @@ def _make(e: Emitter, op: MakeTiledTmaDescOp) -> None:
     with acting_thread(e):
         for at in range(0, SIZE, _WORD):
             word = int.from_bytes(words[at : at + _WORD], "little")
-            to = b.emit(place.type, f"getelementptr i8, {place.typed}, i64 {at}")
+            to = b.offset(place, integer(I64, at))
             b.line(f"store i64 {word}, {to.typed}, align {_WORD}")
         address = b.cast("ptrtoint", tensor.base, I64)
         tma.replace_field(b, place, "global_address", None, address)

@@ -127,7 +127,7 @@ def _addptr(e: Emitter, op: AddPtrOp) -> None:
 def _make_memref(e: Emitter, op: MakeMemRefOp) -> None:
     base = e.scalar(op.base)
     if op.offset is not None:
-        base = e.b.emit(base.type, f"getelementptr i8, {base.typed}, {e.scalar(op.offset).typed}")
+        base = e.b.offset(base, e.scalar(op.offset))
     type_ = op.result.type
     assert isinstance(type_, MemRefType)
     sizes, strides = (iter([e.scalar(v) for v in values]) for values in (op.sizes, op.strides))

@@ -11,7 +11,7 @@ from xdsl.ir import Operation
 from libtile.atoms import tma as atoms
 from libtile.codegen import async_copies, clusters, mbarrier, tma
 from libtile.codegen.builder import SharedBuffer, Value, integer
-from libtile.codegen.llvm_types import I32, I64, SHARED_POINTER
+from libtile.codegen.llvm_types import I32, I64
 from libtile.dialects.nv_tileaa.shapes import integers_of
 from libtile.dialects.nv_tileaa.types import MemRefType
 from libtile.dialects.nv_tileas.pipeline import WaitOp
@@ -95,7 +95,7 @@ def _load_share(
     for d, (before, after) in enumerate(zip(first.corner, second.corner)):
         moved[dims[d]] = b.add(moved[dims[d]], b.mul(rank, integer(I32, after - before)))
     offset = b.mul(rank, integer(I32, second.offset - first.offset))
-    place = b.emit(SHARED_POINTER, f"getelementptr i8, {buffer.pointer.typed}, {offset.typed}")
+    place = b.offset(buffer.pointer, offset)
     for copy in copies[:share]:
         corner = _corner(e, op, boxes, moved, copy)
         tma.load_box(b, behind(e, place, copy.offset), descriptor.pointer, corner, barrier, ctas)
@@ -188,7 +188,7 @@ def _corner(e: Emitter, op: TmaOp, boxes: atoms.Boxes, coordinates: list[Value],
 def behind(e: Emitter, pointer: Value, offset: int) -> Value:
     if not offset:
         return pointer
-    return e.b.emit(SHARED_POINTER, f"getelementptr i8, {pointer.typed}, i32 {offset}")
+    return e.b.offset(pointer, integer(I32, offset))
 
 
 # -- fences and waits -------------------------------------------------------------------------------------------------

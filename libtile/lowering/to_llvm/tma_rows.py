@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from libtile.atoms.tma import GATHERED, Boxes
 from libtile.codegen import mbarrier, tma
 from libtile.codegen.builder import Value, integer
-from libtile.codegen.llvm_types import I32, SHARED_POINTER
+from libtile.codegen.llvm_types import I32
 from libtile.codegen.tile import Tile, index, owner_predicate
 from libtile.dialects.nv_tileas.tma import GatherTmaLoadOp, ScatterTmaStoreOp
 from libtile.ir.tile_form import shape_of
@@ -70,7 +70,7 @@ def _copy_rows(e: Emitter, op: GatherTmaLoadOp | ScatterTmaStoreOp, boxes: Boxes
         for registers in groups:
             chosen = [coordinate(e, numbers.registers[r]) for r in registers]
             place = b.mul(index(b, numbers.layout, registers[0], 0), integer(I32, row_bytes))
-            start = b.emit(SHARED_POINTER, f"getelementptr i8, {buffer.pointer.typed}, {place.typed}")
+            start = b.offset(buffer.pointer, place)
             for part in boxes.copies:
                 copy(b.add(first, integer(I32, part.corner[dense])), chosen, behind(e, start, part.offset))
 
