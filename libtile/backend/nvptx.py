@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from libtile.backend import libllvm
-from libtile.backend.effort import Effort, Plan
+from libtile.backend.effort import Effort, Plan, few_passes
 from libtile.backend.fatal import explained
 from libtile.backend.libdevice import library
 from libtile.support import timing
@@ -79,10 +79,10 @@ def optimize(
         cleaner.run(module, builder)
     if work in (Effort.LIGHT, Effort.LINEAR):
         _passes(llvm, _LINEAR_PASSES).run(module, builder)
-    elif opt_level and (calls or libraries):  # functions of others, to be inlined and specialized
-        builder.getModulePassManager().run(module, builder)
+    elif few_passes(opt_level) and not calls and not libraries:  # functions of others are to be inlined and specialized
+        _passes(llvm, _FEW_PASSES).run(module, builder)
     elif opt_level:
-        _passes(llvm, _OWN_PASSES).run(module, builder)
+        builder.getModulePassManager().run(module, builder)
     return module, machine
 
 
@@ -94,10 +94,8 @@ subexpressions go, addresses are taken apart."""
 _LINEAR_PASSES = "sroa", "simplify_cfg", "sccp", "aggressive_dce", "simplify_cfg"
 """The passes for functions beyond a limit; ptxas optimizes what they leave."""
 
-_OWN_PASSES = "simplify_cfg", "instruction_combine", "simplify_cfg"
-"""The passes for code that is all our own. It comes with loops' invariants in front of them and nothing computed twice
-(`KernelBuilder.compute`), and ptxas unrolls loops. LLVM's whole pipeline takes five to ten times as long; its code was
-no better in 240 of 244 compilations of the kernels in `bench/perf_kernels.py`."""
+_FEW_PASSES = "simplify_cfg", "instruction_combine", "simplify_cfg"
+"""The passes at a level that has few."""
 
 
 def _passes(llvm: Any, names: Sequence[str]) -> Any:

@@ -140,6 +140,8 @@ class KernelBuilder:
         self._names = 0
         self._labels = 0
         self._location: str = ""
+        self.places = False
+        """Whether `compute` chooses places, and words that are taken apart are found again: where LLVM does neither."""
         self.full_debug = False
         """Whether ptxas will be asked for full debug information."""
         self.subprogram = ""
@@ -172,10 +174,14 @@ class KernelBuilder:
         self._parameter_attributes.append(attributes)
         return value
 
-    def new_block(self, hint: str) -> Block:
-        """A block that is not part of the function until `start` is called on it."""
+    def new_block(self, hint: str, *, behind: bool = False) -> Block:
+        """A block that is not part of the function until `start` is called on it; `behind` the loop, if asked for."""
         self._labels += 1
-        return Block(f"{hint}.{self._labels}" if hint != "entry" else "entry", hint, loops=self._loops)
+        return Block(
+            f"{hint}.{self._labels}" if hint != "entry" else "entry",
+            hint,
+            loops=self._loops[:-1] if behind else self._loops,
+        )
 
     @contextmanager
     def loop(self) -> Iterator[None]:
@@ -215,9 +221,9 @@ class KernelBuilder:
         return value
 
     def compute(self, type_: LlvmType, text: str, operands: Sequence[Value]) -> Value:
-        """An instruction that has no effect and is defined for all operands: in front of the loops around it that do
-        not change these, and once for all that need it there."""
-        if self.full_debug:
+        """An instruction that has no effect and is defined for all operands; with `places`, in front of the loops
+        around it that do not change these, and once for all that need it there."""
+        if not self.places:
             return self.emit(type_, text)
         loops, depths = self.block.loops, self._depths
         depth = max(depths.get(operand.text, 0) for operand in operands) if loops else 0
@@ -550,7 +556,7 @@ class KernelBuilder:
                 number = -number  # the one bit is the sign
             return integer(type_, number)
         made = self.compute(type_, f"{operation} {value.typed} to {type_}", (value,))
-        if operation == "bitcast" and (piece := self._pieces.get(value.text)) is not None:
+        if self.places and operation == "bitcast" and (piece := self._pieces.get(value.text)) is not None:
             self._pieces[made.text] = piece
         return made
 
@@ -563,7 +569,7 @@ class KernelBuilder:
     def vector(self, values: Sequence[Value]) -> Value:
         """A vector of equal-typed values."""
         type_ = VectorType(len(values), values[0].type)
-        if values[0].text in self._pieces and (word := self.as_word(values)) is not None:
+        if self.places and values[0].text in self._pieces and (word := self.as_word(values)) is not None:
             return self.cast("bitcast", word, type_)
         result = Value(type_, "poison")
         for i, value in enumerate(values):
@@ -575,7 +581,9 @@ class KernelBuilder:
         return self._parts(self.cast("bitcast", word, VectorType(word.type.bits // type_.bits, type_)), word, type_)
 
     def elements(self, vector: Value, type_: LlvmType) -> list[Value]:
-        """A vector's elements; `as_word` finds it again, as a word."""
+        """A vector's elements; with `places`, `as_word` finds it again, as a word."""
+        if not self.places:
+            return [self.extract(vector, i, type_) for i in range(vector.type.bits // type_.bits)]
         return self._parts(vector, vector, type_)
 
     def _parts(self, vector: Value, word: Value, type_: LlvmType) -> list[Value]:

@@ -75,8 +75,8 @@ class Join:
         self.b.branch(self.block)
 
 
-def _open(b: KernelBuilder, hint: str, like: Sequence[Carried]) -> Join:
-    return Join(b, b.new_block(hint), like)
+def _open(b: KernelBuilder, hint: str, like: Sequence[Carried], *, behind: bool = False) -> Join:
+    return Join(b, b.new_block(hint, behind=behind), like)
 
 
 def for_loop(
@@ -100,9 +100,9 @@ def for_loop(
         # There is another iteration where counter + step < upper, which is compared without the sum.
         last = b.call(f"llvm.{'u' if unsigned else 's'}sub.sat.{upper.type}", upper.type, [upper, step])
         start.append(b.compare(below, lower, upper))
-    after = b.new_block("done")
     with b.loop():
-        header, inside = _open(b, "for", start), b.new_block("body")
+        header = _open(b, "for", start)
+        inside, after = b.new_block("body"), b.new_block("done", behind=True)
         header.enter_from_here(start)
         b.start(header.block)
         counter, carried = header.values[0], header.values[1 : 1 + len(initial)]
@@ -164,9 +164,9 @@ def while_loop(
 ) -> list[Carried]:
     """`scf.while`: `before(carried)` gives the condition to go on and the values to hand to `after` or, at the end,
     to the code behind the loop; `after(those)` gives what `before` gets next."""
-    done = b.new_block("done")
     with b.loop():
-        header, inside = _open(b, "while", initial), b.new_block("body")
+        header = _open(b, "while", initial)
+        inside, done = b.new_block("body"), b.new_block("done", behind=True)
         header.enter_from_here(initial)
         b.start(header.block)
         condition, forwarded = before(list(header.values))
@@ -233,9 +233,8 @@ def breaking_loop(
 
     A loop without any break never ends: the code behind it is unreachable.
     """
-    done = _open(b, "done", results)
     with b.loop():
-        header = _open(b, "loop", initial)
+        header, done = _open(b, "loop", initial), _open(b, "done", results, behind=True)
         header.enter_from_here(initial)
         b.start(header.block)
         body(list(header.values), LoopExit(header, done))

@@ -158,7 +158,9 @@ def pack_words(b: KernelBuilder, values: Sequence[Value], words: Words) -> list[
 
 
 def _in_words(b: KernelBuilder, values: Sequence[Value]) -> Sequence[Value]:
-    """Integers as words of 32 bits where all are pieces of such; as they are elsewhere."""
+    """Integers as words of 32 bits where all are pieces of such; as they are elsewhere, and where LLVM sees to it."""
+    if not b.places:
+        return values
     per = max(1, I32.bits // values[0].type.bits)
     words = [b.as_word(values[i : i + per]) for i in range(0, len(values), per)]
     found = [word for word in words if word is not None and word.constant is None]

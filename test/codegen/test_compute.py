@@ -18,6 +18,7 @@ ZERO, ONE = integer(I32, 0), integer(I32, 1)
 
 def builder() -> tuple[KernelBuilder, Value]:
     b = KernelBuilder("k", target("sm_90"), 128)
+    b.places = True
     return b, b.add_parameter(I32)
 
 
@@ -111,9 +112,9 @@ def test_the_same_instruction_is_there_once() -> None:
     assert places(b, "mul") == ["entry"] and first[0].text in blocks(b)["entry"][-2]
 
 
-def test_debugging_at_level_0_leaves_all_in_its_place() -> None:
+def test_where_llvm_chooses_places_all_stays() -> None:
     b, n = builder()
-    b.full_debug = True
+    b.places = False
     loop(b, n, lambda turn: use(b, b.add(b.mul(n, n), turn)))
     assert places(b, "mul") == ["body"]
     assert b.add(n, ONE) is not b.add(n, ONE)

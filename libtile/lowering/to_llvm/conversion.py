@@ -122,14 +122,20 @@ def _descriptor(e: Emitter, value: SSAValue) -> None:
 
 
 def convert_function(
-    function: FuncOp, target: Target, variables: Sequence[GlobalOp] = (), debug: DebugInfo | None = None
+    function: FuncOp,
+    target: Target,
+    variables: Sequence[GlobalOp] = (),
+    debug: DebugInfo | None = None,
+    places: bool = False,
 ) -> LlvmKernel:
-    """Emit one kernel, with these variables of its module. LoweringError for what the target cannot do."""
+    """Emit one kernel, with these variables of its module; `places` says that `KernelBuilder.compute` is to choose
+    places. LoweringError for what the target cannot do."""
     spec = function.kernel_spec
     assert isinstance(spec, KernelSpecAttr)
     name = function.sym_name.data
     b = KernelBuilder(name, target, target.warp_size * agents.total_warps(function, spec.num_warps))
     b.full_debug = debug is not None and debug.full
+    b.places = places and not b.full_debug
     for op in variables:
         _define_global(b, op)
     lines = debug.function(name, function.location) if debug is not None else None
@@ -183,8 +189,11 @@ def _define_global(b: KernelBuilder, op: GlobalOp) -> None:
     )
 
 
-def convert_module(module: ModuleOp, target: Target, debug: DebugInfo | None = None) -> LlvmModule:
-    """All kernels of a module in nv_tileas; `debug` collects the metadata of their locations."""
+def convert_module(
+    module: ModuleOp, target: Target, debug: DebugInfo | None = None, places: bool = False
+) -> LlvmModule:
+    """All kernels of a module in nv_tileas; `debug` collects the metadata of their locations, and `places` says that
+    LLVM is to run few passes, which leave instructions where they are (`libtile.backend.effort.few_passes`)."""
     ops = list(module.body.block.ops)
     for op in ops:
         if not isinstance(op, GlobalOp | FuncOp) and HOST_CODE not in op.attributes:
@@ -193,7 +202,7 @@ def convert_module(module: ModuleOp, target: Target, debug: DebugInfo | None = N
     functions = [op for op in ops if isinstance(op, FuncOp)]
     # They are the module's: the first kernel brings them all.
     result = LlvmModule(
-        target, [convert_function(op, target, () if n else variables, debug) for n, op in enumerate(functions)]
+        target, [convert_function(op, target, () if n else variables, debug, places) for n, op in enumerate(functions)]
     )
     calls = {
         kernel.name: [name for name in kernel.builder.declarations if not name.startswith("llvm.")]
