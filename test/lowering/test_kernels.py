@@ -20,12 +20,12 @@ UNSUPPORTED: dict[str, str] = {}
 """Kernels that cannot be compiled yet, by name: what the error says."""
 
 
-def check_kernel(kernel: corpus.Kernel, gpu_name: str, schedule: str = "") -> None:
+def check_kernel(kernel: corpus.Kernel, gpu_name: str, schedule: str = "", opt_level: int = 3) -> None:
     data = corpus.export(kernel, kernel.versions[-1])
     case = corpus.case(kernel, seed=1)
     before = corpus.snapshot(case.args)
     options = {"grid": case.grid, "args": case.args, "backend": "simulator", "gpu_name": gpu_name, "check": "full"}
-    options["schedule"] = schedule
+    options |= {"schedule": schedule, "opt_level": opt_level}
     if kernel.name in UNSUPPORTED:
         with pytest.raises(libtile.LibtileError, match=UNSUPPORTED[kernel.name]):
             libtile.run(data, kernel.name, **options)
@@ -54,6 +54,19 @@ def test_a_compiled_kernel_gives_its_result_on_other_targets(kernel, gpu_name):
 @pytest.mark.parametrize("kernel", RUNNABLE, ids=lambda k: k.name)
 def test_a_compiled_kernel_gives_its_result_in_other_schedules(kernel, gpu_name, schedule):
     check_kernel(kernel, gpu_name, schedule)
+
+
+@pytest.mark.parametrize("kernel", RUNNABLE[::12], ids=lambda k: k.name)
+def test_a_kernel_of_level_1_gives_its_result(kernel):
+    """Where instructions without effects are placed by the compiler, and LLVM runs few passes."""
+    check_kernel(kernel, "sm_90", "specialized", opt_level=1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("gpu_name", ["sm_80", "sm_90", "sm_100", "sm_120"])
+@pytest.mark.parametrize("kernel", RUNNABLE, ids=lambda k: k.name)
+def test_every_kernel_of_level_1_gives_its_result(kernel, gpu_name):
+    check_kernel(kernel, gpu_name, "specialized" if gpu_name != "sm_80" else "", opt_level=1)
 
 
 @pytest.mark.slow
