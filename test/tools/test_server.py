@@ -38,7 +38,13 @@ def start(env: dict[str, str], *arguments: str, cwd: Path | None = None, **setti
     """A tool's process, with pipes."""
     command = [sys.executable, "-m", arguments[0].replace("-", "_"), *arguments[1:]]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **settings}
-    return subprocess.Popen(command, env=env, cwd=cwd or ROOT, **pipes)
+    return subprocess.Popen(command, env=env, cwd=cwd or ROOT, preexec_fn=_heed_signals, **pipes)
+
+
+def _heed_signals() -> None:
+    """A process that a test signals ends by that, also where the tests are run by `nohup` or in the background."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
 
 
 Ended = tuple[int, bytes, bytes]
