@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The compile server: what it does is what the tool does without it, whatever becomes of either side."""
+"""The compile server: what it does is what the tool does without it, whatever becomes of either side.
+
+A server ends as soon as a file that it has loaded, or the folder of packages, is another one. Tests of other files that
+run beside these change such files, so these are run alone: `pytest -m slow test/tools/test_server.py`.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +26,7 @@ from patience import PATIENCE
 from tools.process import ROOT
 from tools.transcripts import CONSOLE, transcript
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="a compile server needs Linux")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform != "linux", reason="a compile server needs Linux")]
 
 EXAMPLE = ROOT / "examples" / "vector_add.bc"
 COMPILE = ("tileiras", "--gpu-name=sm_90", "--no-cache", str(EXAMPLE))
