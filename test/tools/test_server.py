@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The compile server: what it does is what the tool does without it, whatever becomes of either side.
 
-A server ends as soon as a file that it has loaded, or the folder of packages, is another one. Tests of other files that
-run beside these change such files, so these are run alone: `pytest -m slow test/tools/test_server.py`.
+They start servers and tools by the dozen and ask who is alive when, so they are run alone: `pytest -m slow
+test/tools/test_server.py`.
 """
 
 from __future__ import annotations
@@ -346,10 +346,10 @@ def test_a_server_that_is_killed_takes_its_children_along(own: Path, tmp_path: P
     control(own, "start")
     process, server, child = waiting(own, tmp_path)
     os.kill(server, signal.SIGKILL)
+    wait_for(lambda: not is_alive(child))  # before its input ends, of which it would say something
     _, err = process.communicate(timeout=PATIENCE)
     assert err == b"tileiras: error: the compile server was ended before the compilation was done\n"
     assert process.returncode == -signal.SIGTERM
-    wait_for(lambda: not is_alive(child))
     assert os.listdir(own)  # what it left is in nobody's way
     assert run(environment(own), *COMPILE, "-o", "l", cwd=tmp_path) == (0, b"", b"")
     wait_for(lambda: "there is no" not in control(own, "status"))
