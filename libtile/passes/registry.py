@@ -185,6 +185,9 @@ PASSES: dict[str, Entry] = {
     "tileas-select-tma-stores": Entry(
         "libtile.lowering.tileas.tma.select_tma_stores:SelectTmaStoresPass", INNER, about=_AGENTS
     ),
+    "tileas-specialize-stores": Entry(
+        "libtile.lowering.tileas.agents.storing_agents:SpecializeStoresPass", INNER, about=_AGENTS
+    ),
     "tileas-specialize": Entry("libtile.lowering.tileas.parting.specialize:SpecializePass", INNER, about=_PRODUCTS),
     "tileas-materialize-schedule": Entry(
         "libtile.lowering.tileas.pipelines.materialize:MaterializeSchedulePass", INNER

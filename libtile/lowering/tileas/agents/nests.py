@@ -84,13 +84,14 @@ def path(outer: Operation, loop: Operation) -> list[Operation]:
     return [outer, *reversed(found)]
 
 
-def needed(outer: Operation, loop: scf.ForOp, users: Iterable[Operation], initial: Iterable[SSAValue]) -> Needed:
-    """What control in a nest, a loop's bounds, the operands of ops in that loop and `initial` values come from, of the
-    nest. Unfit where it takes more than pure ops and loads of numbers."""
-    around = path(outer, loop)
+def needed(outer: Operation, inner: Operation, users: Iterable[Operation], initial: Iterable[SSAValue]) -> Needed:
+    """What control in a nest, the bounds of a loop in it, the operands of ops in that loop and `initial` values come
+    from, of the nest. Unfit where it takes more than pure ops and loads of numbers."""
+    around = path(outer, inner)
     blocks = {block for op in around for region in op.regions for block in region.blocks}
     ops, carried = set[Operation](), set[SSAValue]()
-    work: list[SSAValue] = [loop.lb, loop.ub, loop.step, *initial, *(v for op in users for v in op.operands)]
+    bounds = [inner.lb, inner.ub, inner.step] if isinstance(inner, scf.ForOp) else []
+    work: list[SSAValue] = [*bounds, *initial, *(v for op in users for v in op.operands)]
     work += [v for op in around for v in _decides(op)]
     while work:
         value = work.pop()
@@ -123,9 +124,13 @@ def taken(outer: Operation, loop: Operation, wanted: Needed) -> list[SSAValue]:
     return found + [v for value in wanted.carried for v in _given(value)]
 
 
-def repeat(at: Inserter, outer: Operation, loop: Operation, wanted: Needed, starts: Places, turns: Turns) -> Places:
-    """The nest of an agent that computes no tiles, from places on; the places behind."""
-    return _Again(path(outer, loop), loop, wanted, turns).op(at, 0, starts, {})
+def repeat(
+    at: Inserter, outer: Operation, loop: Operation, wanted: Needed, starts: Places, turns: Turns,
+    given: Values | None = None,
+) -> Places:  # fmt: skip
+    """The nest of an agent that computes no tiles, from places on, with values that are `given` for some from outside
+    of it; the places behind."""
+    return _Again(path(outer, loop), loop, wanted, turns).op(at, 0, starts, dict(given or {}))
 
 
 class _Again:

@@ -111,7 +111,7 @@ class _Lowering:
         accesses = [op for op in walk(self.function) if isinstance(op, TiledMemOp) and self._takes_part(op)]
         self.free = FreeStages(self.function)
         self.next_index = 1 + max((index_of(op) or 0 for op in descriptors(self.function)), default=-1)
-        tiles = {op: _known_tile(self.function, op) for op in accesses}
+        tiles = {op: known_tile(self.function, op) for op in accesses}
         self.turns = _turns(tile for tile in tiles.values() if tile is not None)
         for op, tile in tiles.items():
             if tile is None:
@@ -186,7 +186,7 @@ class _Lowering:
         _insert(MBarrierWaitOp.make(barrier), op)
         (value,) = _insert(CopyOp.make(buffer, results=[op.value.type]), op)
         op.value.replace_all_uses_with(value)
-        _finish(op)
+        finish_access(op)
 
     def _store(self, op: TiledStoreOp | TiledAtomicRmwOp, sparse: bool) -> None:
         descriptor, index = self._descriptor(op)
@@ -215,7 +215,7 @@ class _Lowering:
         (group,) = _insert(CommitGroupOp.make(token, results=[AsyncTokenType()]), op)
         wait = WaitOp.make(group, pending=0, location=op.location)
         _insert(wait, _behind_next_barrier(op) if self.delay else op)
-        _finish(op)
+        finish_access(op)
 
     def _known_descriptor(self, tile: TmaTile) -> tuple[SSAValue, int]:
         """The descriptor of a tile of which it is known how it lies in shared memory, and its index."""
@@ -255,7 +255,7 @@ class _Lowering:
         at.add(copy)
         at.add(MBarrierWaitOp.make(barrier))
         op.value.replace_all_uses_with(at.value(CopyOp.make(buffer, results=[op.value.type])))
-        _finish(op)
+        finish_access(op)
 
     def _store_tile(self, tile: TmaTile) -> None:
         """A store of which it is known how the tile lies in shared memory: in stages of a pipeline that are free, where
@@ -272,7 +272,7 @@ class _Lowering:
             assert loop is not None and end is not None
             groups = store_in_turns(store, loop, descriptor, index, delay=self.delay)
             _insert(WaitOp.make(groups, pending=0, read=True), end)
-            _finish(op)
+            finish_access(op)
             return
         at, staging = Inserter(op.parent, op, op.location), staging_of(tile)
         stages = self.free.take(op, tile_bytes(staging.type), staging.buffers)
@@ -308,10 +308,10 @@ class _Lowering:
             at.add(BarrierOp.make())
         else:
             self.unwaited.setdefault(at.block, []).extend(groups)
-        _finish(op)
+        finish_access(op)
 
 
-def _known_tile(function: FuncOp, op: TiledMemOp) -> TmaTile | None:
+def known_tile(function: FuncOp, op: TiledMemOp) -> TmaTile | None:
     """How a tile that is copied lies in shared memory, where the view and the box tell; None where they do not."""
     from libtile.lowering.tileas.copies.tma_tiles import Unfit, described_tile
 
@@ -464,7 +464,7 @@ def _coordinates(op: TiledMemOp) -> list[SSAValue]:
     return found
 
 
-def _finish(op: TiledMemOp) -> None:
+def finish_access(op: TiledMemOp) -> None:
     """Hand the token on (the copy has completed here, or is waited for in its group), and erase the access."""
     tokens = op.group("token")
     out = op.results[-1] if op.results and isinstance(op.results[-1].type, MemTokenType) else None

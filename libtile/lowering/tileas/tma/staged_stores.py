@@ -183,13 +183,13 @@ def _copies(
                 behind = others + (len(staging.corners) - 1 - turn) % len(buffers) + number
             at.add(WaitOp.make([groups[turn]], pending=behind, read=UnitAttr()))
             at.add(BarrierOp.make())
-        at.add(CopyOp.make(_part(at, op.value, staging, offsets), buffers[turn]))
+        at.add(CopyOp.make(part_of(at, op.value, staging, offsets), buffers[turn]))
         at.add(FenceProxyOp.make(proxy=proxy))
         at.add(BarrierOp.make())
         token = at.value(
             TiledTmaStoreOp.make(
                 descriptor,
-                _moved(at, tile, corner, offsets),
+                moved_corner(at, tile, corner, offsets),
                 buffers[turn],
                 results=[AsyncTokenType()],
                 atom=tile.atom,
@@ -202,7 +202,7 @@ def _copies(
     return [groups[turn] for turn in range(len(buffers))]
 
 
-def _part(at: Inserter, value: SSAValue, staging: Staging, offsets: Sequence[int]) -> SSAValue:
+def part_of(at: Inserter, value: SSAValue, staging: Staging, offsets: Sequence[int]) -> SSAValue:
     """A part of what is stored, which stays in its registers."""
     assert isinstance(value.type, TensorType)
     shape = tuple(staging.type.shape)
@@ -214,7 +214,7 @@ def _part(at: Inserter, value: SSAValue, staging: Staging, offsets: Sequence[int
     )
 
 
-def _moved(at: Inserter, tile: TmaTile, corner: Sequence[SSAValue], offsets: Sequence[int]) -> list[SSAValue]:
+def moved_corner(at: Inserter, tile: TmaTile, corner: Sequence[SSAValue], offsets: Sequence[int]) -> list[SSAValue]:
     """The corner of a part, which begins at offsets in the tile."""
     found = list(corner)
     for dim, offset in zip(tile.dims, offsets, strict=True):
