@@ -121,7 +121,7 @@ def _with_agents(specialize: str) -> dict[str, str]:
         "if-to-select": "if-to-select, loop-unsplit, loop-unguard",
         "convert-tileaa-to-tileas": "convert-tileaa-to-tileas{for-agents=true}",
         "tileas-generate-schedule": f"{specialize}, tileas-legalize-tmem-copy, tileas-select-tma-stores, "
-        "tileas-specialize-stores, lower-tma-load-store-to-async, tileas-generate-schedule",
+        "tileas-hand-over-stores, lower-tma-load-store-to-async, tileas-generate-schedule",
     }
 
 

@@ -179,14 +179,14 @@ PASSES: dict[str, Entry] = {
         "libtile.lowering.tileas.tile_ops.widen_apart:WidenApartPass", INNER, about=("nv_tileaa.fp_to_fp",)
     ),
     "tileas-insert-fences": Entry("libtile.lowering.tileas.memory.fences:InsertFencesPass", INNER, required=True),
+    "tileas-hand-over-stores": Entry(
+        "libtile.lowering.tileas.agents.storing_agents:HandOverStoresPass", INNER, about=_AGENTS
+    ),
     "tileas-generate-schedule": Entry(
         "libtile.lowering.tileas.pipelines.schedule:GenerateSchedulePass", INNER, about=_INNER_LOOPS
     ),
     "tileas-select-tma-stores": Entry(
         "libtile.lowering.tileas.tma.select_tma_stores:SelectTmaStoresPass", INNER, about=_AGENTS
-    ),
-    "tileas-specialize-stores": Entry(
-        "libtile.lowering.tileas.agents.storing_agents:SpecializeStoresPass", INNER, about=_AGENTS
     ),
     "tileas-specialize": Entry("libtile.lowering.tileas.parting.specialize:SpecializePass", INNER, about=_PRODUCTS),
     "tileas-materialize-schedule": Entry(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""`tileas-specialize-stores`: an agent of its own stores the tiles that another one computes in a loop over tiles.
+"""`tileas-hand-over-stores`: an agent of its own stores the tiles that another one computes in a loop over tiles.
 
 Who computes tiles then neither finds out where a tile lies nor starts copies, waits for them, or meets anybody: it goes
 on to the next tile when it has written this one. The agent that stores is one thread of a warp that had nothing to do.
@@ -65,20 +65,20 @@ PARTITIONS = 4
 
 
 @dataclass(frozen=True)
-class SpecializeStoresPass(ModulePass):
+class HandOverStoresPass(ModulePass):
     """Give the stores of tiles in loops over tiles to an agent of their own."""
 
-    name = "tileas-specialize-stores"
+    name = "tileas-hand-over-stores"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for inner in op.body.block.ops:
             spec = inner.kernel_spec if isinstance(inner, FuncOp) else None
             if spec is not None and spec.target is not None and (gpu := target(spec.target)).has("tma"):
                 assert isinstance(inner, FuncOp)
-                specialize_stores(inner, spec, gpu)
+                hand_over_stores(inner, spec, gpu)
 
 
-def specialize_stores(function: FuncOp, spec: KernelSpecAttr, gpu: Target) -> None:
+def hand_over_stores(function: FuncOp, spec: KernelSpecAttr, gpu: Target) -> None:
     """Give the stores of a function to agents of their own."""
     for switch in list(function.body.block.ops):
         if isinstance(switch, AgentSwitchOp) and (warps := _with_one_more(switch, spec)) is not None:
