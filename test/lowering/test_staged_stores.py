@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Kernels that work through several tiles store each by TMA while the products of the next one are computed."""
+"""Kernels that work through several tiles store each by TMA while the products of the next one are computed: here by
+who computes them, where no other agent does it (`test_storing_agents`)."""
 
 from __future__ import annotations
 
@@ -8,12 +9,22 @@ import re
 import numpy as np
 import pytest
 from test_persistent import persistent
-from test_specialized import operands, specialized
+from test_specialized import operands
 from test_tma_stores import stored
 
 import libtile
+from libtile.passes.pipelines import PIPELINES
 from libtile.runtime.tensor_maps import tensor_map
 from libtile.simulator import EncodedTensorMap, SimulationFault, run_ptx
+
+
+BY_WHO_COMPUTES = PIPELINES["O3"].replace("tileas-hand-over-stores, ", "")
+
+
+def compiled(text: str, gpu_name: str = "sm_90", emit: str = "ptx") -> libtile.Compiled:
+    return libtile.compile(
+        libtile.parse(text), gpu_name=gpu_name, launch_abi="simt", emit=emit, pipeline=BY_WHO_COMPUTES
+    )
 
 
 def unordered(text: str) -> str:
@@ -37,7 +48,7 @@ def in_order(text: str) -> str:
 def run(text, m, n, k, blocks, order, result=np.float32):
     a, b, c, wanted = operands(m, n, k, result=result)
     libtile.run(libtile.parse(text), "gemm", grid=(blocks, 1, 1), args=[a, b, c, m, n, k], backend="simulator",
-                gpu_name="sm_90", check="full", block_order=order)  # fmt: skip
+                gpu_name="sm_90", check="full", block_order=order, pipeline=BY_WHO_COMPUTES)  # fmt: skip
     return c, wanted
 
 
@@ -57,10 +68,10 @@ IN_PARTS = {"m": 128, "n": 128, "k": 128}
 )
 def test_tiles_are_stored_while_the_next_one_is_computed(make, options, size, staging):
     text = make(stored(**options))
-    made = libtile.compile(libtile.parse(text), gpu_name="sm_90", launch_abi="simt")
+    made = compiled(text)
     assert "cp.async.bulk.tensor.2d.global" in made.ptx and "st.global" not in made.ptx
     assert made.ptx.count("cp.async.bulk.wait_group") > 1
-    buffers = re.findall(r"alloc_tensor[^:]*: !nv_tileas.buffer<([^,]*),", specialized(text)[0])
+    buffers = re.findall(r"alloc_tensor[^:]*: !nv_tileas.buffer<([^,]*),", compiled(text, emit="tileas").tileas)
     assert buffers == [staging[1]] * staging[0]
     result = np.float16 if options.get("result") == "f16" else np.float32
     c, wanted = run(text, *size, 1, 5, result)
@@ -103,7 +114,7 @@ PARTS = {"m": 128, "n": 128, "k": 64, "result": "f16"}
     ],
 )
 def test_parts_of_a_tile_do_not_wait_for_each_other(make, waits):
-    made = libtile.compile(libtile.parse(make(stored(**PARTS))), gpu_name="sm_100", launch_abi="simt", emit="ptx")
+    made = compiled(make(stored(**PARTS)), "sm_100")
     found = re.findall(r"cp\.async\.bulk\.wait_group(\S*)\s+(\d+);", made.ptx)
     assert found == [*waits, *[(".read", "0")] * 4]  # the last four are at the end
     assert "fence.proxy.async;" not in made.ptx
@@ -114,7 +125,8 @@ def test_parts_of_a_tile_do_not_wait_for_each_other(make, waits):
 def test_parts_of_a_tile_are_stored_in_any_schedule(make, order):
     a, b, c, wanted = operands(136, 272, 64, result=np.float16)
     libtile.run(libtile.parse(make(stored(**PARTS))), "gemm", grid=(1, 1, 1), args=[a, b, c, 136, 272, 64],
-                backend="simulator", gpu_name="sm_100", check="full", block_order=order)  # fmt: skip
+                backend="simulator", gpu_name="sm_100", check="full", block_order=order,
+                pipeline=BY_WHO_COMPUTES)  # fmt: skip
     np.testing.assert_allclose(c.astype(np.float32), wanted, atol=0.1)
 
 
@@ -123,7 +135,7 @@ def test_parts_of_a_tile_are_stored_in_any_schedule(make, order):
     [(in_order, r"wait_group\s+0;", "wait_group 1;"), (unordered, r"wait_group\.read\s+3;", "wait_group.read 4;")],
 )
 def test_a_part_that_waits_for_too_few_groups_is_found(make, wait, instead):
-    made = libtile.compile(libtile.parse(make(stored(**PARTS))), gpu_name="sm_100", launch_abi="simt", emit="ptx")
+    made = compiled(make(stored(**PARTS)), "sm_100")
     arrays = np.zeros((384, 1), np.float16), np.zeros((1, 128), np.float16), np.zeros((384, 128), np.float16)
     args = [*arrays, *(np.int32(n) for n in (384, 128, 0))]
     maps = [EncodedTensorMap(args[r.base], tensor_map(r, args, 0), 0) for r in made.kernels["gemm"].descriptors]
@@ -137,7 +149,7 @@ def test_a_part_that_waits_for_too_few_groups_is_found(make, wait, instead):
 
 @pytest.mark.parametrize("what", ["wait", "barrier behind the wait", "fence", "barrier behind the fence", "last wait"])
 def test_what_a_store_in_a_loop_leaves_out_is_found(what):
-    made = libtile.compile(libtile.parse(unordered(stored(m=64))), gpu_name="sm_90", launch_abi="simt")
+    made = compiled(unordered(stored(m=64)))
     head, tail = _parted(made.ptx)
     broken = head + _without(tail, what)
     # Tiles without steps follow each other at once.
