@@ -17,7 +17,6 @@ from libtile.passes.pipelines import PIPELINES
 from libtile.runtime.tensor_maps import tensor_map
 from libtile.simulator import EncodedTensorMap, SimulationFault, run_ptx
 
-
 BY_WHO_COMPUTES = PIPELINES["O3"].replace("tileas-hand-over-stores, ", "")
 
 

@@ -23,6 +23,7 @@ holds, and where there is no warp for the agent, or no room for its barrier obje
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, UnitAttr
@@ -128,10 +129,8 @@ def _stored_loops(function: FuncOp, switch: AgentSwitchOp) -> Iterator[StoredLoo
             tiles = [tile for op in loop.body.block.ops if (tile := _stored(function, op)) is not None]
             stores = tuple(stored_in_turns(loop, tiles).values())
             if stores and not any(store.at_once for store in stores):
-                try:
+                with suppress(Unfit):  # its stores stay where they are
                     yield _needed(loop, stores)
-                except Unfit:
-                    pass  # its stores stay where they are
 
 
 def _stored(function: FuncOp, op: Operation) -> TmaTile | None:
@@ -297,7 +296,9 @@ class _StoringAgent:
         for offsets in staging.corners:
             moved = moved_corner(at, tile, corner, offsets)
 
-            def copy(inside: Inserter, buffers: Sequence[SSAValue], moved: Sequence[SSAValue] = moved) -> list[SSAValue]:
+            def copy(
+                inside: Inserter, buffers: Sequence[SSAValue], moved: Sequence[SSAValue] = moved
+            ) -> list[SSAValue]:
                 copied = TiledTmaStoreOp.make(
                     descriptor, moved, buffers[0], results=[AsyncTokenType()], atom=tile.atom, tmaIdx=number,
                     dim_map=tile.dim_map,
