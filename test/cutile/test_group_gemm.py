@@ -12,7 +12,7 @@ from libtile import cutile
 from libtile.compiler import driver
 from libtile.compiler.options import Options
 
-TARGETS = ("sm_90", "sm_100")
+TARGETS = ("sm_90", "sm_100", "sm_120")
 
 
 @pytest.fixture(autouse=True)
@@ -21,14 +21,18 @@ def _portable():
         yield
 
 
-@pytest.mark.parametrize(("target", "name", "warps"), [("sm_90", "wgmma", 4 + 4), ("sm_100", "tcgen05.mma", 4 + 1 + 4)])
+@pytest.mark.parametrize(
+    ("target", "name", "warps"),
+    [("sm_90", "wgmma", 4 + 4), ("sm_100", "tcgen05.mma", 4 + 1 + 4), ("sm_120", "mma.sync.aligned", 4 + 4)],
+)
 def test_agents_multiply_what_lists_of_matrices_hold(target, name, warps):
     """Warps that multiply, and those that copy; no thread that copies by TMA, which nothing is."""
     problem = PROBLEMS["group_gemm"](FULL)
     code = cutile.bytecode_for(problem.kernel, problem.args, gpu_name=target)[0]
     made = driver.compile_bytecode(code, Options(target))
     (kernel,) = made.kernels.values()
-    assert kernel.spills == 0 and name in made.ptx and "mma.sync" not in made.ptx
+    assert kernel.spills == 0 and name in made.ptx
+    assert ("mma.sync" in made.ptx) == (target == "sm_120")
     assert kernel.block_dim[0] == 32 * warps
     assert "cp.async.cg.shared.global" in made.ptx  # 16 bytes, also where a matrix may end in them
 
@@ -56,7 +60,7 @@ def test_matrices_end_anywhere(target):
     groups([(65, 77, 37), (0, 64, 32), (64, 13, 0)], (64, 64, 32), 6, target)
 
 
-@pytest.mark.parametrize(("target", "name"), [("sm_90", "wgmma"), ("sm_100", "tcgen05.mma")])
+@pytest.mark.parametrize(("target", "name"), [("sm_90", "wgmma"), ("sm_100", "tcgen05.mma"), ("sm_120", None)])
 def test_matrices_that_lie_along_k_are_copied_as_they_are(target, name):
     """A tile that is permuted behind its load is loaded through a view with dimensions exchanged: no TMA does that for
     views that are made in the loop over groups, and threads that copy never have it."""
@@ -64,7 +68,9 @@ def test_matrices_that_lie_along_k_are_copied_as_they_are(target, name):
     args = (problem.args[0], [np.ascontiguousarray(b.T) for b in problem.args[1]], *problem.args[2:3], 64, 64, 32, 4)
     code = cutile.bytecode_for(products.group_gemm_nk, args, gpu_name=target)[0]
     made = driver.compile_bytecode(code, Options(target))
-    assert name in made.ptx and "mma.sync.aligned" not in made.ptx and "cp.async.cg.shared.global" in made.ptx
+    assert ("mma.sync.aligned" in made.ptx) == (name is None) and "cp.async.cg.shared.global" in made.ptx
+    assert name is None or name in made.ptx
+    assert "mbarrier" in made.ptx  # of a producer
 
 
 def test_matrices_that_lie_along_k_end_anywhere():

@@ -144,9 +144,7 @@ class ViewAccess:
         None when that would make no access wider, when it is known to fail, and for tiles of more than `max_registers`
         registers of a thread.
         """
-        registers = layout.in_size("register")
-        if self.sparse is not None:  # which are asked about one by one in any case
-            registers = registers * min(self.bits, 32) // 32
+        registers = layout.in_size("register") * min(self.bits, 32) // 32
         if self.contiguous is None or self.sparse == self.contiguous or registers > max_registers:
             return None
         sizes = [self.size(t) for t in range(len(self.tile))]

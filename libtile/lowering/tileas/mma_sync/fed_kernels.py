@@ -49,6 +49,7 @@ from libtile.lowering.tileas.mma_sync.fed_loops import (
     ends,
     name,
 )
+from libtile.lowering.tileas.mma_sync.left_to_workers import not_left
 from libtile.lowering.tileas.pipelines.schedule import (
     ACCUMULATOR,
     LOADS,
@@ -87,10 +88,10 @@ ALIGNMENT = 1024
 class FedKernel:
     """One kernel, and the loops that a producer feeds. Unfit where it stays as it is."""
 
-    def __init__(self, function: FuncOp, gpu: Target, most: int):
+    def __init__(self, function: FuncOp, gpu: Target, most: int, by_threads: bool):
         spec = function.kernel_spec
         assert spec is not None
-        self.function, self.gpu, self.spec = function, gpu, spec
+        self.function, self.gpu, self.spec, self.by_threads = function, gpu, spec, by_threads
         if gpu.has("tma") and spec.num_warps not in WARPS:
             raise Unfit(f"{spec.num_warps} warps are not {' or '.join(map(str, WARPS))}")
         wanted = [
@@ -99,7 +100,7 @@ class FedKernel:
         ]  # fmt: skip
         loads = self._loads(wanted)
         self.outer = self._outer([*loads])
-        self.copiers = 0 if gpu.has("tma") else _copiers(loads.values(), gpu)
+        self.copiers = _copiers(loads.values(), gpu) if by_threads else 0
         self.loops = [FedLoop(function, gpu, loop, self.outer, found, self.copiers) for loop, found in loads.items()]
         fewest = 1 if len(self.loops) > 1 else 2
         if any(loop.turns is not None and loop.turns < fewest for loop in self.loops):
@@ -123,14 +124,14 @@ class FedKernel:
             if any(loop.is_ancestor(other) for other in found if other is not loop):
                 continue
             for load in held:
-                if not isinstance(load, TiledLoadOp) and self.gpu.has("tma"):
+                if not isinstance(load, TiledLoadOp) and not self.by_threads:
                     raise Unfit(name(load) + "is not loaded by a view")
                 if not isinstance(loop, scf.ForOp):
                     raise Unfit(name(load) + "is loaded under a condition, or in a loop that does not count")
                 inner.setdefault(loop, []).append(load)
         if not inner:
             raise Unfit(
-                "no operand is loaded by a view in a loop" if self.gpu.has("tma") else "no operand is loaded in a loop"
+                "no operand is loaded in a loop" if self.by_threads else "no operand is loaded by a view in a loop"
             )
         return inner
 
@@ -196,8 +197,8 @@ class FedKernel:
     def _budget(self) -> tuple[int, int] | None:
         """Registers of a thread of each agent where they do not share alike. Unfit where that is too many."""
         given = self._given_registers(self.copiers or LONE_PRODUCER)
-        if not self.gpu.has("setmaxnreg"):
-            taken = max(map(self._of_products, self.loops))
+        if self.copiers:  # which keep addresses, and give no registers away
+            taken = max(map(self._registers if self.gpu.has("tma") else self._of_products, self.loops))
             if taken > given:
                 raise Unfit(f"a thread has {given} registers beside warps that copy, and its products take {taken}")
             return None
@@ -229,8 +230,11 @@ class FedKernel:
     def _registers(self, loop: FedLoop) -> int:
         """Of a thread, about, in an iteration: for what the loop carries, for what it takes from before it, for the
         results of its products, and the rest."""
-        held: dict[SSAValue, None] = dict.fromkeys(loop.body.args)
+        gone, carried = self._not_left
+        held: dict[SSAValue, None] = dict.fromkeys(arg for arg in loop.body.args if arg not in carried)
         for op in walk(loop.body):
+            if op in gone:
+                continue
             held.update(dict.fromkeys(v for v in op.operands if self._is_before(v)))
             if isinstance(op, PRODUCTS) and op.c.owner is not loop.body:
                 held[op.result] = None
@@ -254,6 +258,14 @@ class FedKernel:
     def _gone(self) -> set[Operation]:
         """Conversions on the way from loads, in place of which tiles are read from stages."""
         return {op for load in self._loaded for value in load.results[:1] for op in conversions(value)}
+
+    @property
+    def _not_left(self) -> tuple[set[Operation], set[SSAValue]]:
+        """The ops and carried tiles that nothing needs but what is loaded, where threads copy that."""
+        if not self.copiers:
+            return set(), set()
+        gone, carried = not_left(self.function, self._loaded)
+        return gone | self._loaded, carried
 
     def _set_stages(self, most: int) -> list[Stages]:
         """The pipelines, each with as many stages as there is room for, and as hints of the loads' latency ask for:
@@ -299,8 +311,8 @@ class FedKernel:
         0 where there are too few."""
         tile = self.loops[0].loop.parent
         assert tile is not None
-        kept = [] if self.copiers else staging.kept_beside(self.function, tile, self._gone, MAX_BOX)
-        exchanges = Exchanges(self.function, self._gone)
+        kept = staging.kept_beside(self.function, tile, self._gone, MAX_BOX) if self.gpu.has("tma") else []
+        exchanges = Exchanges(self.function, self._gone | self._not_left[0])
         kept += [exchanges.bytes(self._loaded, (), PIECE_BYTES // n) for n in (1, 2, 4, 8, 16)]
         found = (self._stages_in(pipelines, limit - n, most) for n in kept)
         enough = max(pipeline.parts for pipeline in pipelines) + 1
@@ -321,7 +333,7 @@ class FedKernel:
         """Bytes for exchanges between the kernel's warps while copies come in: those behind the last loop take the
         place of the stages."""
         behind = {op for later in _behind(self.loops[-1].loop) for op in walk(later)}
-        found = Exchanges(self.function, behind | self._gone)
+        found = Exchanges(self.function, behind | self._gone | self._not_left[0])
         return found.bytes(self._loaded, (), most) if found.are_any else 0
 
     # -- the new code -----------------------------------------------------------------------------------------------

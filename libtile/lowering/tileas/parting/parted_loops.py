@@ -119,11 +119,15 @@ def _alone(function: FuncOp, gpu: Target, product: DotOp | ScaledDotOp, most: in
 
 
 def _fed_loop(function: FuncOp, gpu: Target, most: int) -> FedKernel | Unfit:
-    """How a loop is parted whose products read registers, or why it is not."""
-    try:
-        return FedKernel(function, gpu, most)
-    except Unfit as reason:
-        return reason
+    """How a loop is parted whose products read registers, or why it is not: tiles are copied by TMA, or else by
+    threads."""
+    reasons = []
+    for by_threads in (False, True) if gpu.has("tma") else (True,):
+        try:
+            return FedKernel(function, gpu, most, by_threads)
+        except Unfit as reason:
+            reasons.append(reason)
+    return reasons[0]
 
 
 def _several(
