@@ -77,6 +77,11 @@ def test_matrices_that_lie_along_k_end_anywhere():
     groups([(65, 13, 37), (64, 8, 0)], (64, 64, 32), 3, "sm_100", turned=True)
 
 
+def test_parts_of_steps_are_of_the_matrices_that_the_producer_found():
+    """Two stages of 64 KB do not fit: threads copy halves of a step, through views that the loop over matrices makes."""
+    groups([(70, 77, 150), (24, 136, 20)], (128, 128, 128), 2, "sm_120", order=3)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize("target", TARGETS)

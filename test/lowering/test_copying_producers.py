@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""A producer agent whose warps copy with cp.async, and warps that multiply registers by mma.sync (sm_80 to sm_89).
+"""A producer agent whose warps copy with cp.async, and warps that multiply registers by mma.sync (sm_80 to sm_89, and
+sm_120 where TMA does not copy an operand).
 Cases in twenty schedules each, and broken ones, are slow:
 
     python -m pytest -m "slow or not slow" test/lowering/test_copying_producers.py
@@ -21,6 +22,7 @@ from test_specialized_chains import run as run_attention
 from test_worked_programs import CODE_BROKEN
 
 import libtile
+from libtile import cutile
 from libtile.asm import print_op
 from libtile.compiler.options import Options
 from libtile.compiler.stages import lower
@@ -151,13 +153,13 @@ def test_operands_of_all_kinds_are_right_in_every_schedule(name, transposed):
 # -- tiles of pointers ------------------------------------------------------------------------------------------------
 
 
-def through_pointers(depth, orders):
+def through_pointers(depth, orders, gpu_name="sm_80"):
     """Pointers and masks that the loop carries, in the layouts of other warps."""
     given = module(CARRIED, POINTERS)
     sizes = [depth, 0, -(-depth // 32), 1]
     a, b, wanted = arrays(depth)
     libtile.run(given, "k", args=[a, b, wanted, *sizes], backend="interpreter")
-    run = launcher(given)
+    run = launcher(given, gpu_name)
     for order in orders:
         a, b, c = arrays(depth)
         run([a, b, c, *sizes], order=order)
@@ -169,9 +171,39 @@ def test_pointers_that_a_loop_carries_are_copied_under_their_masks():
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("gpu_name", ["sm_80", "sm_120"])
 @pytest.mark.parametrize("depth", [32, 96, 208])
-def test_pointers_are_right_in_every_schedule(depth):
-    through_pointers(depth, SCHEDULES)
+def test_pointers_are_right_in_every_schedule(depth, gpu_name):
+    through_pointers(depth, SCHEDULES, gpu_name)
+
+
+def test_threads_copy_beside_tma_what_that_does_not():
+    """Carried pointers stay pointers where their indices may wrap around."""
+    through_pointers(80, [2], "sm_120")
+
+
+def test_places_that_only_copies_need_take_nothing_of_the_warps_that_multiply():
+    """Tiles of pointers and masks would be 160 registers; all stages have their place beside what is exchanged."""
+    made = compiled(module(CARRIED, POINTERS), "sm_120")
+    (kernel,) = made.kernels.values()
+    assert kernel.spills == 0 and kernel.registers <= 64
+    loop = main_loop(made.cubin, "HMMA")
+    assert len(loop) <= 64 and not any("LDG" in line for line in loop)
+
+
+def test_rows_that_numbers_choose_are_copied_by_threads_on_sm_120():
+    """TMA gathers none there. Nothing but products and what they read is left of the loop."""
+    pytest.importorskip("cuda.tile")
+    from cutile.models.problems import FULL, PROBLEMS
+
+    problem = PROBLEMS["moe_gather"](FULL)
+    code = cutile.bytecode_for(problem.kernel, problem.args, gpu_name="sm_120")[0]
+    made = libtile.compile(code, gpu_name="sm_120", keep_text=True)
+    (done,) = made.kernels.values()
+    assert done.spills == 0 and done.block_dim[0] == 32 * (4 + 4) and done.registers <= 208
+    loop = main_loop(made.cubin, "HMMA")
+    assert len(loop) <= 200 and not any(re.search("LDG|STS", line) for line in loop)
+    assert "cp.async.cg.shared.global" in made.ptx and done.smem > 3 * 2 * 2 * 128 * 64  # three stages
 
 
 # -- other loops ------------------------------------------------------------------------------------------------------

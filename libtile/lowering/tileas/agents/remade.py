@@ -222,7 +222,7 @@ def _narrow(at: Inserter, op: TiledLoadOp, part: Part, operands: Sequence[SSAVal
     indices = op.group("indices")
     first = list(op.operands).index(indices[0])
     behind = first + len(indices)
-    view, moved = narrow_view(at, op.accessed, operands[first:behind], part)
+    view, moved = narrow_view(at, operands[0], operands[first:behind], part)
     return [view, *operands[1:first], *moved, *operands[behind:]]
 
 
