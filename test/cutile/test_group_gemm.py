@@ -78,7 +78,7 @@ def test_matrices_that_lie_along_k_end_anywhere():
 
 
 def test_parts_of_steps_are_of_the_matrices_that_the_producer_found():
-    """Two stages of 64 KB do not fit: threads copy halves of a step, through views that the loop over matrices makes."""
+    """Two stages of 64 KB do not fit: threads copy halves of a step, through views made in the loop over matrices."""
     groups([(70, 77, 150), (24, 136, 20)], (128, 128, 128), 2, "sm_120", order=3)
 
 

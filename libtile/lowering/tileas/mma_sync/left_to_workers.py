@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
 
 from libtile.dialects import scf
 from libtile.dialects.nv_tileaa.functions import FuncOp
@@ -30,8 +30,8 @@ def not_left(function: FuncOp, loads: Collection[Operation]) -> tuple[set[Operat
             needed.add(value)
             work += _comes_from(value)
     unneeded = {op for op in ops if is_pure(op) and op.results and needed.isdisjoint(op.results)}
-    carried = {arg for op in ops if isinstance(op, scf.ForOp) for arg in op.body.block.args if arg not in needed}
-    return unneeded, carried
+    carried: set[SSAValue] = {a for op in ops if isinstance(op, scf.ForOp) for a in op.body.block.args}
+    return unneeded, carried - needed
 
 
 def _comes_from(value: SSAValue) -> Iterator[SSAValue]:
@@ -42,6 +42,7 @@ def _comes_from(value: SSAValue) -> Iterator[SSAValue]:
         if isinstance(owner, Operation) and is_pure(owner):
             yield from owner.operands
         return
+    assert isinstance(value, BlockArgument | OpResult)
     number = value.index - (1 if isinstance(owner, Block) else 0)
     last = loop.body.block.last_op
     if number >= 0 and last is not None:  # not the loop's counter
