@@ -112,7 +112,7 @@ def _descriptor(
         return wgmma.descriptor(b, operand, buffer.pointer, moved)
     if buffer.alone:
         found = wgmma.descriptor(b, operand, buffer.first, moved)
-        return found.made_here(b) if side == "b" else found
+        return found.made_here(b)
     # The descriptor of the first stage stays the same in a loop, and that of another one is so much further.
     return wgmma.descriptor(b, operand, buffer.first, moved).behind(b, *buffer.moved, opaque=in_parts)
 

@@ -31,7 +31,7 @@ from libtile.dialects.nv_tileas.layout import LayoutAttr
 from libtile.dialects.nv_tileas.pipeline import PipelineYieldOp
 from libtile.dialects.nv_tileas.products import DotOp, ScaledDotOp
 from libtile.dialects.nv_tileas.tensor_memory import AsyncDotIntoOp
-from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp
+from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp, ReinterpretOp
 from libtile.dialects.nv_tileas.types import (
     MBARRIER,
     BufferType,
@@ -276,7 +276,9 @@ class FedSteps:
             values: Values, copied: Mapping[int, int], part: int, stage: Inserter, buffers: Sequence[SSAValue]
         ) -> None:
             for number, place in copied.items():
-                self.operands[number].copy(stage, first + number, descriptors[number], buffers[place], values, part)
+                operand = self.operands[number]
+                buffer = seen_as(stage, buffers[place], operand.type)
+                operand.copy(stage, first + number, descriptors[number], buffer, values, part)
 
         def turn(inner: Inserter, places: Sequence[SSAValue], values: Values) -> list[SSAValue]:
             here = dict(zip(feeds, places))
@@ -367,6 +369,11 @@ class FedSteps:
                 lambda inner, places, values: self.copies(inner, feeds, descriptors, places, values),
             )  # fmt: skip
         at.add(PipelineYieldOp.make())
+
+
+def seen_as(at: Inserter, buffer: SSAValue, type_: BufferType) -> SSAValue:
+    """The buffer of a stage as that of one of the tiles that take turns there."""
+    return buffer if buffer.type == type_ else at.value(ReinterpretOp.make(buffer, results=[type_]))
 
 
 def _goes_with_the_loads(op: Operation) -> bool:

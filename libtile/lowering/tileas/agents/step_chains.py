@@ -12,7 +12,7 @@ once, and its stage is held through all steps. Where there is no room for all of
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from math import prod
 
 from xdsl.ir import Operation, SSAValue
@@ -23,14 +23,14 @@ from libtile.dialects.nv_tileas.attributes import MmaAtomAttr
 from libtile.dialects.nv_tileas.memory import LoadOp, TiledLoadOp
 from libtile.dialects.nv_tileas.pipeline import ConsumerWaitOp
 from libtile.dialects.nv_tileas.products import DotOp
-from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp, CopyOp, ReinterpretOp
+from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp, CopyOp
 from libtile.dialects.nv_tileas.tma import FenceProxyOp
 from libtile.dialects.nv_tileas.types import BufferType, ConsumerTokenType
 from libtile.ir.places import walk
 from libtile.ir.tile_form import shape_of
 from libtile.lowering.tileas.agents.cluster_pipelines import ALIGNMENT
 from libtile.lowering.tileas.agents.consumers import check_warps, tile_registers
-from libtile.lowering.tileas.agents.fed_steps import FedSteps, NotSpecialized, operand_buffer
+from libtile.lowering.tileas.agents.fed_steps import FedSteps, NotSpecialized, operand_buffer, seen_as
 from libtile.lowering.tileas.agents.feeds import Feed
 from libtile.lowering.tileas.agents.remade import without_conversions
 from libtile.lowering.tileas.agents.step_reads import StepRead
@@ -269,8 +269,11 @@ class StepChain(FedSteps):
                 self._assign(list(self.tiles_by_key), found)
         if taken([1] * len(self.copied)) > free:
             self._number(sorted(self.tiles_by_key, key=lambda key: self._first_read(key, found)), found)
-            self.copied = self._shared_rings()
-            self.feeds = self._feeds()
+            for alike in (_same_type, _same_size):
+                self.copied = self._shared_rings(alike)
+                self.feeds = self._feeds()
+                if taken([1] * len(self.copied)) <= free:
+                    break
         if (least := taken([1] * len(self.copied))) > free:
             self.bringing = share_stages(list(self._lives_of_bridges()), least - free)
             self.feeds = self._feeds()
@@ -299,13 +302,13 @@ class StepChain(FedSteps):
             readers.append(places[self.reads_by_key[key].load])
         return min(readers)
 
-    def _shared_rings(self) -> list[Feed]:
-        """Rings, each for all tiles of a type that one product reads, or the warps: they take turns there in the order
-        in which they are read."""
+    def _shared_rings(self, alike: Callable[[TmaOperand], Hashable]) -> list[Feed]:
+        """Rings, each for all tiles that are `alike` and that one product reads, or the warps: they take turns there in
+        the order in which they are read."""
         found: dict[object, tuple[TmaOperand, list[int]]] = {}
         for n, tile in enumerate(self.operands):
             lone, apart = self.readers(n) == 1, self.issues_apart and self._is_read_by_warps(n)
-            found.setdefault((tile.type, tile.ctas, apart) if lone else n, (tile, []))[1].append(n)
+            found.setdefault((alike(tile), tile.ctas, apart) if lone else n, (tile, []))[1].append(n)
         return [self._ring(numbers) for _, numbers in found.values()]
 
     def _ring(self, numbers: Sequence[int]) -> Feed:
@@ -379,9 +382,7 @@ class StepChain(FedSteps):
 
     def seen(self, at: Inserter, number: int, buffer: SSAValue) -> SSAValue:
         """The buffer of a stage as that of an operand, by its number, where others take turns there."""
-        if number not in self.bridged or (type_ := self._bridge(number).type) == buffer.type:
-            return buffer
-        return at.value(ReinterpretOp.make(buffer, results=[type_]))
+        return seen_as(at, buffer, self._bridge(number).type if number in self.bridged else self.operands[number].type)
 
     def wait(self, at: Inserter, number: int, place: SSAValue) -> SSAValue:
         """Wait for the stage of an operand: the token by which it is released."""
@@ -391,6 +392,15 @@ class StepChain(FedSteps):
     @abstractmethod
     def make(self) -> None:
         """Make the agents, in place of the loop."""
+
+
+def _same_type(tile: TmaOperand) -> Hashable:
+    return tile.type
+
+
+def _same_size(tile: TmaOperand) -> Hashable:
+    """Tiles of one element type are as large as each other; their shapes and layouts need not be the same."""
+    return tile.type.element_type, tile_bytes(tile.type)
 
 
 def _is_for_products(op: ConvertLayoutOp) -> bool:

@@ -21,11 +21,18 @@ from libtile.lowering.discardable import FEWER_BLOCKS
 from libtile.lowering.tileas.agents.consumers import OTHER_REGISTERS
 from libtile.lowering.tileas.cleanup import clean_up
 from libtile.lowering.tileas.copies.tma_operands import Unfit
+from libtile.lowering.tileas.memory.shared_memory import block_bytes
 from libtile.lowering.tileas.parting.read_lines import read_lines
 from libtile.lowering.tileas.pipelines.schedule import is_zero
 from libtile.lowering.tileas.products.exchanged_views import exchange_views
 from libtile.lowering.tileas.products.few_rows import with_few_columns
-from libtile.lowering.tileas.products.lone_products import is_nest, lone_products, loop_around, start_with_zeros
+from libtile.lowering.tileas.products.lone_products import (
+    is_nest,
+    loaded_bytes,
+    lone_products,
+    loop_around,
+    start_with_zeros,
+)
 from libtile.lowering.tileas.products.narrow_tiles import with_narrow_tiles
 from libtile.lowering.tileas.products.packed_products import pack_products
 from libtile.lowering.tileas.products.product_forms import (
@@ -111,7 +118,8 @@ def _with_fewer_blocks(function: FuncOp, gpu: Target) -> FuncOp | None:
     """The function with layouts of agents, for fewer blocks of a multiprocessor than it asks for; None where it has
     none then either, or for a target or a kernel without such agents. The results of its products, and what a loop of
     them takes at least beside, have to be more registers than so many blocks leave to a thread, which would keep the
-    rest in local memory without agents; or products to be those of tensor memory, which nothing else comes near."""
+    rest in local memory without agents; or the tiles that products read in a step more memory, of which threads would
+    bring one after the other; or products to be those of tensor memory, which nothing else comes near."""
     spec = function.kernel_spec
     if spec is None or not (gpu.has("wgmma") or gpu.has("tcgen05")):
         return None
@@ -119,8 +127,11 @@ def _with_fewer_blocks(function: FuncOp, gpu: Target) -> FuncOp | None:
     loops = by_loop([op for op in _repeated(function, gpu) if isinstance(op, DotOp)])
     taken = max((sum(prod(shape_of(op.result.type)) for op in loop) // threads for loop in loops), default=0)
     left = gpu.registers_per_sm // (spec.occupancy or 1) // threads
+    loaded, free = max(map(loaded_bytes, loops), default=0), block_bytes(gpu, spec)
     if taken + OTHER_REGISTERS > left:
         reason = f"results of products take {taken} registers of a thread, of {left} that so many blocks leave"
+    elif loaded > free:
+        reason = f"tiles that products read in a step take {loaded} bytes, of {free} that so many blocks leave"
     elif gpu.has("tcgen05"):
         reason = "tiles of products and their results take more memory than so many blocks leave"
     else:

@@ -19,6 +19,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, UnitAttr, i32
 from xdsl.ir import Operation
 
+from libtile.dialects.interfaces import first_name
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileas.pipeline import (
     AgentSwitchOp,
@@ -149,6 +150,7 @@ def _counted_by(op: ProducerCommitOp) -> Iterator[TiledTmaLoadOp]:
         if not write.handed_on.has_one_use():
             return
         for load in write.body.block.ops:
-            if isinstance(load, TiledTmaLoadOp) and load.mbarrier is None and load.buffer.owner is write.body.block:
+            counted = isinstance(load, TiledTmaLoadOp) and load.mbarrier is None
+            if counted and first_name(load.buffer).owner is write.body.block:
                 yield load
         token = write.token

@@ -37,6 +37,7 @@ from libtile.ir.places import walk
 from libtile.ir.tile_form import is_tile
 from libtile.lowering.tileas.counted_loops import any_trip, known_trips
 from libtile.lowering.tileas.inserter import Inserter
+from libtile.lowering.tileas.memory.shared_memory import tile_bytes
 from libtile.lowering.tileas.pipelines.operand_paths import rounds_to_tf32
 from libtile.lowering.tileas.pipelines.schedule import is_zero
 from libtile.lowering.tileas.products.product_forms import are_fed
@@ -119,6 +120,13 @@ def _load_of(value: SSAValue) -> TiledLoadOp | None:
     while isinstance(value.owner, Named) and _is_on_the_way(value.owner):
         value = value.owner.source
     return value.owner if isinstance(value.owner, TiledLoadOp) else None
+
+
+def loaded_bytes(products: Iterable[DotOp]) -> int:
+    """Bytes of the tiles that are loaded for products of a loop in each of its turns."""
+    found = {load for product in products for side in (product.a, product.b) if (load := _load_of(side)) is not None
+             and load.parent is product.parent}  # fmt: skip
+    return sum(tile_bytes(load.value.type) for load in found)
 
 
 def _loads(value: SSAValue, group: Collection[Operation]) -> list[Operation]:

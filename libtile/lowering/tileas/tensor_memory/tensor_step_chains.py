@@ -541,7 +541,9 @@ class TensorStepChain(StepChain):
     def _read(self, at: Inserter, load: TiledLoadOp, place: SSAValue) -> SSAValue:
         """A tile that the warps read from its stage, which they release."""
         number, read = self.reads[load]
-        token, (tile,) = self.feed_of(number).read(at, place, lambda inside, stage: [read.read(inside, stage[0])])
+        token, (tile,) = self.feed_of(number).read(
+            at, place, lambda inside, stage: [read.read(inside, self.seen(inside, number, stage[0]))]
+        )
         at.add(ConsumerReleaseOp.make(token))
         return tile
 

@@ -23,6 +23,7 @@ from xdsl.utils.exceptions import VerifyException
 from libtile.analysis.tokens import is_fresh
 from libtile.atoms import tma as atoms
 from libtile.dialects import arith, scf
+from libtile.dialects.interfaces import first_name
 from libtile.dialects.nv_tileaa.attributes import KeywordAttr, PaddingValueAttr
 from libtile.dialects.nv_tileaa.element_types import bit_width, is_float
 from libtile.dialects.nv_tileaa.functions import FuncOp
@@ -478,7 +479,8 @@ def finish_access(op: TiledMemOp) -> None:
 
 
 def _is_stage(buffer: SSAValue) -> bool:
-    """Whether a buffer is in a stage that a producer fills."""
+    """Whether a buffer is in a stage that a producer fills, or such a one seen as another tile."""
+    buffer = first_name(buffer)
     return isinstance(buffer, BlockArgument) and isinstance(buffer.owner.parent_op(), ProducerWriteOp | ProduceOneOp)
 
 

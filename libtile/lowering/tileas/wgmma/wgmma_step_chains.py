@@ -242,7 +242,7 @@ class _Step:
             feed, token, place = self.chain.feed_of(number), self.tokens[number], self.places[number]
             stage = Block(arg_types=feed.types)
             inside = Inserter(stage, None, self.at.location)
-            tile = read.read(inside, stage.args[0])
+            tile = read.read(inside, self.chain.seen(inside, number, stage.args[0]))
             inside.add(PipelineYieldOp.make([tile]))
             held = ConsumerTokenType(feed.types)
             done = self.at.add(ConsumerReadOp.make(token, place, results=[held, [tile.type]], regions=[Region(stage)]))
