@@ -251,9 +251,11 @@ def _carried_layout(a: Assigner, start: SSAValue, inside: SSAValue) -> LinearLay
 
 def _result_layout(a: Assigner, result: SSAValue) -> LinearLayout | None:
     """Of a result of a while or if."""
-    size = tile_shape(result)
+    size, op = tile_shape(result), result.owner
     if size is None:
         return None
+    if isinstance(op, scf.IfOp) and (made := a.origins.of_branches(op, op.results.index(result))) is not None:
+        return made
     return a.demands.of(result) or a.origins.of(result) or a.default(size)
 
 

@@ -191,8 +191,8 @@ class Demands:
         for region in op.regions:
             last = region.block.last_op if region.blocks else None
             if last is not None and isinstance(last, scf.YieldOp):
-                for result, given in zip(op.output, last.operands):
-                    self._want(given, self.of(result))
+                for position, (result, given) in enumerate(zip(op.output, last.operands)):
+                    self._want(given, self._origins.of_branches(op, position) or self.of(result))
             if region.blocks:
                 self._visit_block(region.block)
 

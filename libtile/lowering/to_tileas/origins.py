@@ -36,6 +36,11 @@ class Origins:
             self._known[value] = self._compute(value) if tile_shape(value) else None
         return self._known[value]
 
+    def of_branches(self, op: scf.IfOp, position: int) -> LinearLayout | None:
+        """Of a result of a branch that is computed of a product in it: it stays as that is made, be it stored otherwise
+        behind more that is computed of it. None for others."""
+        return next((self.of(end) for end in _left(op, position) if _comes_of_product(end)), None)
+
     def _compute(self, value: SSAValue) -> LinearLayout | None:
         op = value.owner
         if isinstance(op, Block):
@@ -84,3 +89,27 @@ class Origins:
     def _given(self, block: Block, position: int) -> LinearLayout | None:
         last = block.last_op
         return self.of(last.operands[position]) if isinstance(last, scf.YieldOp) else None
+
+
+def _left(op: scf.ForOp | scf.IfOp, position: int) -> list[SSAValue]:
+    """What the blocks of a loop or a branch leave for a result."""
+    return [last.operands[position] for r in op.regions if r.blocks and (last := r.block.last_op) is not None]
+
+
+def _comes_of_product(value: SSAValue) -> bool:
+    """Whether a tile is a sum of products, or computed of one, in the block of what makes it or in a loop there."""
+    work, seen = [value], {value}
+    while work:
+        of = work.pop()
+        op = of.owner
+        if isinstance(op, DotOp):
+            return True
+        if isinstance(op, (Block, *ACCESSES)):
+            continue
+        if isinstance(op, scf.ForOp | scf.IfOp):
+            given = _left(op, op.results.index(of))
+        else:
+            given = [v for v in op.operands if is_elementwise(op) or v in sources_of(op)]
+        work += [v for v in given if tile_shape(v) and v not in seen]
+        seen.update(given)
+    return False

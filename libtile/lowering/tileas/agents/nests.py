@@ -84,6 +84,11 @@ def path(outer: Operation, loop: Operation) -> list[Operation]:
     return [outer, *reversed(found)]
 
 
+def is_repeated_within(outer: Operation | None, loop: Operation) -> bool:
+    """Whether a loop around it runs a loop several times, and not branches alone are around it."""
+    return outer is not None and any(not isinstance(op, scf.IfOp) for op in path(outer, loop))
+
+
 def needed(outer: Operation, inner: Operation, users: Iterable[Operation], initial: Iterable[SSAValue]) -> Needed:
     """What control in a nest, the bounds of a loop in it, the operands of ops in that loop and `initial` values come
     from, of the nest. Unfit where it takes more than pure ops and loads of numbers."""

@@ -28,6 +28,7 @@ from libtile.dialects.nv_tileas.tma import FenceProxyOp
 from libtile.dialects.nv_tileas.types import BufferType, ConsumerTokenType
 from libtile.ir.places import walk
 from libtile.ir.tile_form import shape_of
+from libtile.lowering.tileas.agents import nests
 from libtile.lowering.tileas.agents.cluster_pipelines import ALIGNMENT
 from libtile.lowering.tileas.agents.consumers import check_warps, tile_registers
 from libtile.lowering.tileas.agents.fed_steps import FedSteps, NotSpecialized, operand_buffer, seen_as
@@ -282,6 +283,8 @@ class StepChain(FedSteps):
         wanted = [
             max(stages_wanted(self.operands[n].load, most) for turn in ring.turns for n in turn) for ring in self.copied
         ]
+        if self.turns is not None and not nests.is_repeated_within(self.outer, self.loop):
+            wanted = [min(n, self.turns * len(ring.turns)) for n, ring in zip(wanted, self.copied)]
         stages, growing = [1] * len(self.copied), set(range(len(self.copied)))
         while growing:
             fewest = min(growing, key=lambda n: (stages[n], n))

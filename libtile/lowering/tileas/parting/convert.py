@@ -26,6 +26,7 @@ from libtile.lowering.tileas.parting.read_lines import read_lines
 from libtile.lowering.tileas.pipelines.schedule import is_zero
 from libtile.lowering.tileas.products.exchanged_views import exchange_views
 from libtile.lowering.tileas.products.few_rows import with_few_columns
+from libtile.lowering.tileas.products.lone_chains import lone_chain, loop_around_chain
 from libtile.lowering.tileas.products.lone_products import (
     is_nest,
     loaded_bytes,
@@ -106,6 +107,11 @@ def convert_for_agents(function: FuncOp) -> FuncOp:
     if gpu is not None and _lone_products(function, gpu):
         made = _converted(_with_loops(function, gpu), gpu)
         if made is not None:
+            return made
+    if gpu is not None and gpu.has("wgmma") and lone_chain(function):
+        copy = function.clone()
+        loop_around_chain(lone_chain(copy))
+        if (made := _converted(copy, gpu)) is not None:
             return made
     if gpu is None or not any(_repeated(function, gpu)):
         return convert_function(function)

@@ -95,7 +95,7 @@ def _fits(group: Sequence[DotOp]) -> bool:
     for product in group:
         if any(op not in group and not _is_behind(op, last) for op in _users(product.result)):
             return False
-        if not any(_loads(side, group) for side in (product.a, product.b)):
+        if not any(loads_of(side, group) for side in (product.a, product.b)):
             return False
     tokens = [op.result_token for op in _brought_along(group) if isinstance(op, TiledLoadOp)]
     return all(_is_behind(user, last) for token in tokens if token is not None for user in _users(token))
@@ -124,12 +124,16 @@ def _load_of(value: SSAValue) -> TiledLoadOp | None:
 
 def loaded_bytes(products: Iterable[DotOp]) -> int:
     """Bytes of the tiles that are loaded for products of a loop in each of its turns."""
-    found = {load for product in products for side in (product.a, product.b) if (load := _load_of(side)) is not None
-             and load.parent is product.parent}  # fmt: skip
-    return sum(tile_bytes(load.value.type) for load in found)
+    found = {
+        load.value: load.value.type
+        for product in products
+        for side in (product.a, product.b)
+        if (load := _load_of(side)) is not None and load.parent is product.parent
+    }
+    return sum(tile_bytes(type_) for type_ in found.values() if isinstance(type_, TensorType))
 
 
-def _loads(value: SSAValue, group: Collection[Operation]) -> list[Operation]:
+def loads_of(value: SSAValue, group: Collection[Operation]) -> list[Operation]:
     """The load of an operand, which nothing orders behind another access, and the ops behind it, in order; none where
     something else than these products uses them. They may have left the loop over tiles."""
     blocks, found = _blocks(group), list[Operation]()
@@ -158,7 +162,7 @@ def _leads_to(op: Operation, group: Collection[Operation]) -> bool:
 
 def _brought_along(group: Sequence[DotOp]) -> list[Operation]:
     """The ops that go into the loop with products, in order."""
-    found = {op for product in group for side in (product.a, product.b) for op in _loads(side, group)}
+    found = {op for product in group for side in (product.a, product.b) for op in loads_of(side, group)}
     return [op for block in _blocks(group) for op in block.ops if op in found]
 
 
