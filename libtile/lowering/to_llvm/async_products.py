@@ -27,6 +27,9 @@ from libtile.targets import MmaAtom
 _FEW_WORDS = 4
 """Of a pin, which the assembler is kept from computing behind a wait as well; and of a tile that is narrowed ahead of a
 product, by which it begins to do that in front of it, and needs fewer registers."""
+_MOST_HELD = 16
+"""Parts of a left operand in the only stage of a pipeline whose descriptors, two registers each, are made in front of a
+loop."""
 ZEROS: dict[LlvmType, Value] = {
     type_: from_bits(element, 0) for element, type_ in (("f32", FLOAT), ("i32", I32), ("f16", HALF))
 }
@@ -112,7 +115,9 @@ def _descriptor(
         return wgmma.descriptor(b, operand, buffer.pointer, moved)
     if buffer.alone:
         found = wgmma.descriptor(b, operand, buffer.first, moved)
-        return found.made_here(b)
+        outer, depth = matrix_shape(value.type) if side == "a" else (0, 0)
+        parts = outer // (atoms.ROWS * groups) * (depth // atom.k)
+        return found.made_here(b) if side == "b" or parts > _MOST_HELD else found
     # The descriptor of the first stage stays the same in a loop, and that of another one is so much further.
     return wgmma.descriptor(b, operand, buffer.first, moved).behind(b, *buffer.moved, opaque=in_parts)
 
