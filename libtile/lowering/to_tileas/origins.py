@@ -11,6 +11,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from libtile.dialects import scf
 from libtile.dialects.nv_tileaa.collectives import DotOp, ReduceOp, ScanOp
+from libtile.dialects.nv_tileaa.pointers import FpToFpOp
 from libtile.dialects.nv_tileaa.shapes import ExpandDimsOp, PermuteOp, ViewOp, integers_of
 from libtile.ir.operands import sources_of
 from libtile.layouts import LinearLayout
@@ -38,7 +39,9 @@ class Origins:
 
     def of_branches(self, op: scf.IfOp, position: int) -> LinearLayout | None:
         """Of a result of a branch that is computed of a product in it: it stays as that is made, be it stored otherwise
-        behind more that is computed of it. None for others."""
+        behind more that is computed of it. None for others, and for what is an operand of products as it is."""
+        if _is_operand(op.results[position]):
+            return None
         return next((self.of(end) for end in _left(op, position) if _comes_of_product(end)), None)
 
     def _compute(self, value: SSAValue) -> LinearLayout | None:
@@ -94,6 +97,15 @@ class Origins:
 def _left(op: scf.ForOp | scf.IfOp, position: int) -> list[SSAValue]:
     """What the blocks of a loop or a branch leave for a result."""
     return [last.operands[position] for r in op.regions if r.blocks and (last := r.block.last_op) is not None]
+
+
+def _is_operand(value: SSAValue) -> bool:
+    """Whether nothing but products uses a tile, or one of which its elements are rounded or renamed."""
+    users = [use.operation for use in value.uses]
+    return all(
+        _is_operand(user.results[0]) if isinstance(user, FpToFpOp | PermuteOp | ViewOp) else isinstance(user, DotOp)
+        for user in users
+    )
 
 
 def _comes_of_product(value: SSAValue) -> bool:

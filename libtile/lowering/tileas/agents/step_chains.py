@@ -48,6 +48,8 @@ from libtile.support.records import dataclass
 from libtile.targets import Target
 
 Values = dict[SSAValue, SSAValue]
+TURNS_OF_SHAPES = 2
+"""Tiles of different shapes that take turns at a stage: of more, each would be copied while no product is under way."""
 FEWEST_COPIED = 1024
 """Elements of a tile that TMA copies for warps that compute with it; smaller ones they load themselves."""
 
@@ -270,8 +272,8 @@ class StepChain(FedSteps):
                 self._assign(list(self.tiles_by_key), found)
         if taken([1] * len(self.copied)) > free:
             self._number(sorted(self.tiles_by_key, key=lambda key: self._first_read(key, found)), found)
-            for alike in (_same_type, _same_size):
-                self.copied = self._shared_rings(alike)
+            for alike, turns in ((_same_type, len(self.operands)), (_same_size, TURNS_OF_SHAPES)):
+                self.copied = self._shared_rings(alike, turns)
                 self.feeds = self._feeds()
                 if taken([1] * len(self.copied)) <= free:
                     break
@@ -305,14 +307,17 @@ class StepChain(FedSteps):
             readers.append(places[self.reads_by_key[key].load])
         return min(readers)
 
-    def _shared_rings(self, alike: Callable[[TmaOperand], Hashable]) -> list[Feed]:
-        """Rings, each for all tiles that are `alike` and that one product reads, or the warps: they take turns there in
-        the order in which they are read."""
-        found: dict[object, tuple[TmaOperand, list[int]]] = {}
+    def _shared_rings(self, alike: Callable[[TmaOperand], Hashable], turns: int) -> list[Feed]:
+        """Rings, each for up to so many tiles that are `alike` and that one product reads, or the warps. They take
+        turns there in the order in which they are read."""
+        found: dict[object, list[list[int]]] = {}
         for n, tile in enumerate(self.operands):
             lone, apart = self.readers(n) == 1, self.issues_apart and self._is_read_by_warps(n)
-            found.setdefault((alike(tile), tile.ctas, apart) if lone else n, (tile, []))[1].append(n)
-        return [self._ring(numbers) for _, numbers in found.values()]
+            rings = found.setdefault((alike(tile), tile.ctas, apart) if lone else n, [[]])
+            if len(rings[-1]) == turns:
+                rings.append([])
+            rings[-1].append(n)
+        return [self._ring(numbers) for rings in found.values() for numbers in rings]
 
     def _ring(self, numbers: Sequence[int]) -> Feed:
         """The ring of tiles that are alike, which take turns there; of a lone one that another agent reads, too."""
