@@ -272,7 +272,9 @@ class StepChain(FedSteps):
                 self._assign(list(self.tiles_by_key), found)
         if taken([1] * len(self.copied)) > free:
             self._number(sorted(self.tiles_by_key, key=lambda key: self._first_read(key, found)), found)
-            for alike, turns in ((_same_type, len(self.operands)), (_same_size, TURNS_OF_SHAPES)):
+            ways = [(_same_type, len(self.operands)), (_same_size, TURNS_OF_SHAPES)]
+            # Results in tensor memory go by narrower tiles instead, of which one is copied while another is multiplied.
+            for alike, turns in ways[:1] if self.issues_apart else ways:
                 self.copied = self._shared_rings(alike, turns)
                 self.feeds = self._feeds()
                 if taken([1] * len(self.copied)) <= free:
