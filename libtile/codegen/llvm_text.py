@@ -11,6 +11,8 @@ import re
 
 _IDENTIFIER = re.compile(r"[A-Za-z_$.-][\w$.-]*", re.ASCII)
 _LONE_SURROGATE = "[\ud800-\udc7f\udd00-\udfff]"
+_ESCAPES = {byte: f"\\{byte:02X}" for byte in range(256) if not 0x20 <= byte < 0x7F or byte in b'"\\'}
+"""How bytes stand in quotes that are not plain."""
 
 
 def to_bytes(text: str) -> bytes:
@@ -23,7 +25,7 @@ def to_bytes(text: str) -> bytes:
 def quoted(text: str | bytes) -> str:
     """A string in quotes, any byte in it that is not plain as `\\XX`."""
     raw = to_bytes(text) if isinstance(text, str) else text
-    return '"' + "".join(chr(b) if 0x20 <= b < 0x7F and b not in b'"\\' else f"\\{b:02X}" for b in raw) + '"'
+    return f'"{raw.decode("latin-1").translate(_ESCAPES)}"'
 
 
 def byte_array(data: bytes) -> str:

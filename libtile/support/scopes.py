@@ -18,21 +18,24 @@ class ScopedTable(Generic[K, V]):
         self._table: dict[K, V] = {}
         self._added: list[K] = []
 
-    def get(self, key: K) -> V | None:
-        """The value of a key in this scope or one around it; None where there is none."""
-        return self._table.get(key)
-
-    def add(self, key: K, value: V) -> None:
-        """Set a key until the innermost scope ends; it has no value yet."""
-        assert key not in self._table
-        self._table[key] = value
-        self._added.append(key)
+    def first(self, key: K, value: V) -> V:
+        """The value that a key has in this scope or one around it; where it has none, it gets this one until the
+        innermost scope ends. The key is hashed once."""
+        size = len(self._table)
+        found = self._table.setdefault(key, value)
+        if len(self._table) > size:
+            self._added.append(key)
+        return found
 
     @contextmanager
     def scope(self) -> Iterator[None]:
         """What is added inside is gone behind it."""
         before = len(self._added)
         yield
-        for key in self._added[before:]:
-            del self._table[key]
-        del self._added[before:]
+        if before:
+            for key in self._added[before:]:
+                del self._table[key]
+            del self._added[before:]
+        else:
+            self._table.clear()
+            self._added.clear()

@@ -94,21 +94,22 @@ class _Merger:
                 others.append(op)
                 continue
             key = key_of(op)
-            same, seen = loads.get(key, (None, 0)) if is_load else (self.available.get(key), 0)
-            if is_load:
+            same: Operation | None
+            if not is_load:
+                same = self.available.first(key, op)
+            else:
+                same, seen = loads.get(key, (None, 0))
                 if same is not None and (reason := self._reason_against(same, others[seen:])) is not None:
                     reporting.missed(op, _REMARK, "The same is loaded again", reason, Op=op.name)
                     same = None
                 loads[key] = (op if same is None else same, len(others))
-            if same is not None:
+            if same is not None and same is not op:
                 reporting.done(op, _REMARK, "Computation of what is there already is gone", Op=op.name)
                 replace_op(op, list(same.results))
                 statistics.count("ops merged")
                 changed = True
-            elif not is_load:
-                self.available.add(key, op)
-                if self.watched and not op.has_trait(ConstantLike):
-                    self._note(key, op)
+            elif not is_load and self.watched and not op.has_trait(ConstantLike):
+                self._note(key, op)
         return changed
 
     @contextmanager

@@ -117,9 +117,8 @@ def _merge(block: Block, known: ScopedTable[_Key, Operation]) -> None:
             tuple([r.type for r in op.results]),
             frozenset((*op.properties.items(), *op.attributes.items())),
         )
-        same = known.get(key)
-        if same is None:
-            known.add(key, op)
+        same = known.first(key, op)
+        if same is op:
             continue
         for old, new in zip(op.results, same.results):
             old.replace_all_uses_with(new)
