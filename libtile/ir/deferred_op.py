@@ -16,6 +16,7 @@ from xdsl.dialects.builtin import UNKNOWN_LOC
 from xdsl.ir import Attribute, Operation
 from xdsl.irdl import IRDLOperation, OpDef, irdl_op_definition
 
+from libtile.ir.op_accessors import shorten_accessors
 from libtile.ir.op_making import fill, makes_ops
 from libtile.ir.op_parts import defaults_of, parts_of
 from libtile.ir.plain_class import PlainClass
@@ -111,6 +112,7 @@ def define(cls: type[DeferredOp]) -> None:
     with SHARED:
         if cls not in _DEFINED:
             irdl_op_definition(cls)
+            shorten_accessors(cls)
             cls.defined()
             _DEFINED.add(cls)
 

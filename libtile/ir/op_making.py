@@ -10,7 +10,7 @@ same, name hints and the order of uses included: `test/ir/test_op_making.py` com
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from xdsl.dialects.builtin import UNKNOWN_LOC, LocationAttr
 from xdsl.ir import Attribute, Block, Operation, OpResult, Region, SSAValue, SSAValues, Use
@@ -27,6 +27,13 @@ def makes_ops(cls: C) -> C:
     return cls
 
 
+class Values(SSAValues[Any]):
+    """Values in a row, of which Python takes one, or some, without a function of xDSL's; some are a plain tuple."""
+
+    if not TYPE_CHECKING:
+        __getitem__ = tuple.__getitem__
+
+
 def fill(
     op: Operation,
     operands: Sequence[SSAValue],
@@ -38,7 +45,7 @@ def fill(
 ) -> None:
     """Give a new op its parts, which it keeps, as `Operation.__init__` does; it has no successors."""
     _give(op, operands)
-    op.results = SSAValues([OpResult(type_, op, index) for index, type_ in enumerate(result_types)])
+    op.results = Values([OpResult(type_, op, index) for index, type_ in enumerate(result_types)])
     op.properties = properties
     op.attributes = attributes
     op.location = location
@@ -49,7 +56,7 @@ def fill(
 
 def _give(op: Operation, operands: Sequence[SSAValue]) -> None:
     """Give an op that has none its operands."""
-    op._operands = values = SSAValues(operands)
+    op._operands = values = Values(operands)
     if values:
         op._operand_uses = uses = tuple([Use(op, index) for index in range(len(values))])
         for value, use in zip(values, uses):
@@ -155,4 +162,4 @@ def put_in(block: Block, ops: Sequence[Operation]) -> None:
     block._last_op = before
 
 
-__all__ = ["fill", "makes_ops", "put_in"]
+__all__ = ["Values", "fill", "makes_ops", "put_in"]
