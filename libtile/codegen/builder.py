@@ -37,9 +37,13 @@ AXES = "xyz"
 """The dimensions of a grid."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Value:
-    """An LLVM value: its type and how it is written (`%12`, `i32 7` without the type, `undef`)."""
+    """An LLVM value: its type and how it is written (`%12`, `i32 7` without the type, `undef`).
+
+    It is not changed once it is made. `frozen` would see to that, but takes twice as long to make one, and a kernel has
+    thousands.
+    """
 
     type: LlvmType
     text: str
@@ -47,6 +51,9 @@ class Value:
     """The value of an integer constant (signed, but for an i1), else None."""
     behind: tuple[Value, int] | None = None
     """An integer that it is so much more than, without wrapping around, where that is known of it."""
+
+    def __hash__(self) -> int:
+        return hash((self.type, self.text))
 
     @property
     def typed(self) -> str:
@@ -639,8 +646,11 @@ class KernelBuilder:
     def function_text(self, attributes: int = 0) -> str:
         """The kernel's definition alone, with attribute group `#attributes`."""
         debug = f" !dbg {self.subprogram}" if self.subprogram else ""
-        body = [text + (f", !dbg {location}" if location else "") for text, location in self.body()]
-        return "\n".join([f"{self.head(attributes)}{debug} {{", *body, "}\n"])
+        out = [f"{self.head(attributes)}{debug} {{"]
+        for block in self._blocks:
+            out.append(f"{block.name}:")
+            out += [f"{text}, !dbg {location}" if location else text for text, location in block.lines if text]
+        return "\n".join([*out, "}\n"])
 
     def head(self, attributes: int = 0) -> str:
         """How the kernel's definition begins, up to its debug information."""

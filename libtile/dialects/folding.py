@@ -34,8 +34,8 @@ def computes(op: Operation) -> bool:
 def fold(op: Operation, operands: Known) -> Elements | None:
     """What the op's only result holds, for operands of which some are known; None where that is not known."""
     trait = _computed(type(op))
-    if trait is None or len(op.results) != 1:
-        return None
+    if trait is None or operands.count(None) == len(operands) or len(op.results) != 1:
+        return None  # no function of those below gives anything of what is not known at all
     found = FUNCTIONS[trait.function](op, operands, trait.parameters(op))
     return None if found is None or len(found) > MAX_ELEMENTS else shortened(found)
 

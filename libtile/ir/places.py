@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from libtile.ir.forms import Block, Operation, Region, SSAValue
 
@@ -49,13 +50,14 @@ def walk(root: Operation | Region | Block) -> Iterator[Operation]:
     regions: Iterator[Region] = iter(())
     # What comes next: an op, if there is none the ops of a block, if there is none those of the next region. Ops and
     # blocks are asked for the next one before they are given away, as they may be erased.
-    if isinstance(root, Operation):
-        yield root
-        regions = iter(root.regions)
-    elif isinstance(root, Block):
-        op = root.first_op
+    at: Any = root
+    if hasattr(at, "regions"):  # an op: asked of its class, it takes longer to find that out
+        yield at
+        regions = iter(at.regions)
+    elif isinstance(at, Block):
+        op = at.first_op
     else:
-        regions = iter((root,))
+        regions = iter((at,))
     above: list[tuple[Operation | None, Block | None, Iterator[Region]]] = []
     while True:
         while op is not None:

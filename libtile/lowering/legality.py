@@ -15,11 +15,11 @@ each pass where the verifier runs there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from xdsl.dialects.builtin import TensorType
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES, TileType
 from libtile.ir.classes import is_subclass
@@ -107,12 +107,11 @@ def check(stage: Stage, root: Operation, target: str, *, attributes: bool = Fals
             if (found := stage.op_problem(op)) is not None:
                 raise unsupported(op, found, target)
             good_ops.add(type(op))
-        values = [*op.results]
-        for region in op.regions:
-            for block in region.blocks:
-                values += block.args
+        values: Sequence[SSAValue] = op.results
+        if op.regions:
+            values = [*values, *(argument for region in op.regions for block in region.blocks for argument in block.args)]
         for value in values:
-            type_ = value.type
+            type_ = value._type
             if id(type_) not in good_types:
                 if (found := stage.type_problem(type_)) is not None:
                     raise unsupported(op, found, target)

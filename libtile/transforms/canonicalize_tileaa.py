@@ -139,7 +139,7 @@ def _rewrite(op: Operation) -> bool:
 
 def _fold(op: Operation) -> bool:
     """Put a constant in the place of an op that computes one number, or one for each element of a tile."""
-    elements = fold(op, [constant_elements(value) for value in op.operands]) if computes(op) else None
+    elements = fold(op, [constant_elements(value) for value in op._operands]) if computes(op) else None
     if elements is None or op.results[0].first_use is None:
         return False
     made = constant_op(elements, op.results[0].type)

@@ -144,9 +144,12 @@ class Constants:
         if op.has_trait(ConstantLike):
             self._meet(op.results[0], constant_elements(op.results[0]))
             return
-        if any(operand not in self._values for operand in op.operands):
+        values = self._values
+        try:
+            known = [values[operand] for operand in op._operands]
+        except KeyError:
             return  # comes again with the last of them
-        elements = fold(op, [self._values[operand] for operand in op.operands])
+        elements = fold(op, known)
         for result in op.results:
             self._meet(result, elements)
 

@@ -9,6 +9,7 @@ says what holds without it (`_NEUTRAL`).
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 
 from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, StringAttr, TensorType, i8
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -182,15 +183,35 @@ def left_out(op: TileOp) -> str | None:
                 return found
         elif name not in INFORMATION:
             return f"has the attribute '{name}' ({attr}), which code generation does not honour"
-    return _width_problem(op) or _steps_problem(op) or _fence_problem(op) or _turn_problem(op) or _operand_problem(op)
+    for problem in _problems(type(op)):
+        if (found := problem(op)) is not None:
+            return found
+    return _result_problem(op)
+
+
+@cache
+def _problems(cls: type[TileOp]) -> tuple[Callable[[TileOp], str | None], ...]:
+    """What else is asked of the ops of a class."""
+    asked = {
+        _width_problem: cls in _WIDE,
+        _steps_problem: issubclass(cls, tileas_tiles.ReduceOp | tileas_tiles.ScanOp),
+        _fence_problem: issubclass(cls, tileaa_memory.MemoryOp | tileas_memory.FenceOp),
+        _turn_problem: issubclass(cls, tileas_pipeline.ProducerCommitOp | tileas_pipeline.ConsumerReleaseOp),
+        _operand_problem: cls in _UNREAD_OPERANDS,
+    }
+    return tuple(problem for problem, is_asked in asked.items() if is_asked)
 
 
 def _operand_problem(op: TileOp) -> str | None:
-    for name in _UNREAD_OPERANDS.get(type(op), ()):
+    for name in _UNREAD_OPERANDS[type(op)]:
         if any(not _in_tensor_memory(value) for value in operand_group(op, name)):
             return f"has the operand '{name}', which code generation does not honour"
+    return None
+
+
+def _result_problem(op: TileOp) -> str | None:
     for result in op.results:
-        type_ = result.type
+        type_ = result._type
         if isinstance(type_, PipelineType) and type_.consumers != 1 and not type_.has_barriers:
             return f"has {type_.consumers} consumers, and a pipeline without barrier objects has one"
     return None
@@ -269,8 +290,6 @@ def _atom(op: TileOp, attr: Attribute) -> str | None:
 
 def _width_problem(op: TileOp) -> str | None:
     """An access says how wide it is."""
-    if type(op) not in _WIDE:
-        return None
     atom = op.properties.get("atom")
     if isinstance(atom, CopyAtomAttr) and (atom.bits in _WIDTHS or atom.kind in ("tcgen05_ld", "tcgen05_st")):
         return None
@@ -279,24 +298,22 @@ def _width_problem(op: TileOp) -> str | None:
 
 def _steps_problem(op: TileOp) -> str | None:
     """A reduction or a scan says its steps."""
-    if isinstance(op, tileas_tiles.ReduceOp | tileas_tiles.ScanOp) and op.steps is None:
-        return "has no 'steps', which tileas-select-collectives gives it"
-    return None
+    assert isinstance(op, tileas_tiles.ReduceOp | tileas_tiles.ScanOp)
+    return "has no 'steps', which tileas-select-collectives gives it" if op.steps is None else None
 
 
 def _fence_problem(op: TileOp) -> str | None:
     """What acquires or releases says how."""
-    if isinstance(op, tileaa_memory.MemoryOp | tileas_memory.FenceOp):
-        semantic = None if INSTRUCTION_SEMANTIC in op.attributes else op.mem_semantic
-        if semantic is not None and semantic.keyword in (*ACQUIRES, *RELEASES):
-            return f"has no '{INSTRUCTION_SEMANTIC}', which tileas-insert-fences gives it"
+    assert isinstance(op, tileaa_memory.MemoryOp | tileas_memory.FenceOp)
+    semantic = None if INSTRUCTION_SEMANTIC in op.attributes else op.mem_semantic
+    if semantic is not None and semantic.keyword in (*ACQUIRES, *RELEASES):
+        return f"has no '{INSTRUCTION_SEMANTIC}', which tileas-insert-fences gives it"
     return None
 
 
 def _turn_problem(op: TileOp) -> str | None:
     """Products arrive at barrier objects, where there are some."""
-    ends = isinstance(op, tileas_pipeline.ProducerCommitOp | tileas_pipeline.ConsumerReleaseOp)
-    if not ends or "after_products" not in op.properties:
+    if "after_products" not in op.properties:
         return None
     begins = (root.owner for value in op.operands for root in roots(value))
     for type_ in (value.type for begin in begins if isinstance(begin, TileOp) for value in begin.operands):

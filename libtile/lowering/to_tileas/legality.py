@@ -66,21 +66,26 @@ def check_convertible(function: FuncOp) -> KernelSpecAttr:
 
 def _problem(op: Operation) -> str | None:
     """What keeps an op from being converted; None when nothing does."""
-    types = [value.type for value in (*op.operands, *op.results)]
-    types += [argument.type for region in op.regions for block in region.blocks for argument in block.args]
-    if isinstance(op, PIPELINE_OPS):
+    cls = type(op)
+    if is_subclass(cls, PIPELINE_OPS):
         return _pipeline_problem(op)
-    if op.regions and not isinstance(op, (FuncOp, *REGIONS)):
-        return "has a region, which cannot be converted to nv_tileas"
-    if any(
-        len(region.blocks) != 1 and (region.blocks or not isinstance(op, scf.IfOp | PragmaOp)) for region in op.regions
-    ):
-        return "has a region that is not one block, which cannot be converted to nv_tileas"
-    if isinstance(op, CallOp):
+    if op.regions:
+        if not is_subclass(cls, _WITH_REGIONS):
+            return "has a region, which cannot be converted to nv_tileas"
+        for region in op.regions:
+            if len(region.blocks) != 1 and (region.blocks or not is_subclass(cls, _WITH_EMPTY_REGIONS)):
+                return "has a region that is not one block, which cannot be converted to nv_tileas"
+            for argument in (argument for block in region.blocks for argument in block.args):
+                if _holds_tiles(argument.type):
+                    return _HOLDS_TILES
+    if cls is CallOp:
         return "cannot be converted: functions are not called in nv_tileas"
-    if any(_holds_tiles(t) for t in types):
-        return "has a type that hands on tiles, which would get no layout"
-    return _access_problem(op) or _product_problem(op)
+    for value in (*op._operands, *op.results):
+        if _holds_tiles(value._type):
+            return _HOLDS_TILES
+    if is_subclass(cls, _ACCESSES):
+        return _access_problem(op)
+    return _product_problem(op)
 
 
 def _pipeline_problem(op: Operation) -> str | None:
@@ -94,8 +99,6 @@ def _pipeline_problem(op: Operation) -> str | None:
 
 
 def _access_problem(op: Operation) -> str | None:
-    if not is_subclass(type(op), (*ACCESSES, BlockTileOp)):
-        return None
     if isinstance(op, TILED_ACCESSES) and not isinstance(op.accessed.type, TiledViewType):
         return "goes to memory without a tiled view (nv_tileaa.block_tile), by which its tile could get a layout"
     if isinstance(op, TILED_ACCESSES) and "mask" in _groups(op) and op.group("mask"):
@@ -125,6 +128,13 @@ def _product_problem(op: Operation) -> str | None:
     if isinstance(op, DotOp) and (op.sfa is not None or op.sfb is not None):
         return "has scale factors: the block-scaled product that can be converted is nv_tileaa.scaled_dot"
     return None
+
+
+_WITH_REGIONS = (FuncOp, *REGIONS)
+_WITH_EMPTY_REGIONS = (scf.IfOp, PragmaOp)
+"""Whose regions may have no block."""
+_ACCESSES = (*ACCESSES, BlockTileOp)
+_HOLDS_TILES = "has a type that hands on tiles, which would get no layout"
 
 
 def _holds_tiles(type_: Attribute) -> bool:
