@@ -12,7 +12,7 @@ from xdsl.ir import Operation, SSAValue
 from libtile.compiler.options import Options
 from libtile.dialects.nv_tileaa.functions import InjectIrOp
 from libtile.dialects.nv_tileaa.pointers import ElementwiseInlineAsmOp, ExternElementwiseOp
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of, walk
 from libtile.lowering.errors import unsupported
 from libtile.numerics import intrinsics
 from libtile.targets import Target
@@ -21,7 +21,7 @@ from libtile.targets import Target
 def check_symbols(module: Operation, gpu: Target, libraries: Sequence[bytes]) -> None:
     """LoweringError for a call of a function that no library defines, or that has another type than the elements of the
     call; LibraryError for a library that is none."""
-    calls = [op for op in walk(module) if isinstance(op, ExternElementwiseOp)]
+    calls = ops_of(module, ExternElementwiseOp)
     if not calls and not libraries:
         return
     from libtile.backend.bitcode import defined_functions
@@ -61,7 +61,7 @@ def check_fragments(module: Operation, gpu: Target) -> None:
 def try_foreign_code(module: Operation, gpu: Target, llvm_ir: str, options: Options) -> None:
     """LoweringError where LLVM has no code for a fragment of LLVM IR or for inline PTX, which may end its process: the
     LLVM IR of a module with such ops is compiled in another process first."""
-    foreign = [op for op in walk(module) if isinstance(op, InjectIrOp | ElementwiseInlineAsmOp)]
+    foreign = ops_of(module, InjectIrOp, ElementwiseInlineAsmOp)
     if not foreign:
         return
     from libtile.backend.trial import TrialError, attempt

@@ -21,8 +21,7 @@ from libtile.dialects.nv_tileas.products import DotOp, ScaledDotOp
 from libtile.dialects.nv_tileas.tensor_memory import AsyncDotIntoOp
 from libtile.dialects.nv_tileas.tiles import PragmaOp
 from libtile.dialects.nv_tileas.tma import TiledTmaLoadOp, TiledTmaStoreOp
-from libtile.ir.classes import is_subclass
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of, walk
 from libtile.layouts import REGISTER
 from libtile.lowering.agents import warps_of
 from libtile.lowering.discardable import DECISIONS, NOT_SPECIALIZED, is_foreign
@@ -53,7 +52,7 @@ def collect(module: ModuleOp, target: Target) -> list[remarks.Remark]:
             found.update(dict.fromkeys(_of_parameters(op, name)))
             for made in hosts.get(name, ()):
                 found.update(dict.fromkeys(_of(made, name, source_location(made.location), target, warps)))
-            for inner in walk(op):
+            for inner in ops_of(op, *_SPEAKING):
                 place = source_location(inner.location)
                 found.update(dict.fromkeys(_of(inner, op.sym_name.data, place, target, warps)))
     return list(found)
@@ -103,15 +102,22 @@ def replaced(given: Decisions) -> list[remarks.Remark]:
 
 def _holds_too_much(function: FuncOp, target: Target) -> bool:
     """Whether the accumulator of some product alone takes more registers than a thread can have."""
-    for op in walk(function):
-        if is_subclass(type(op), (DotOp, ScaledDotOp)):
-            from libtile.atoms.shared_accesses import WORD_BYTES
+    for op in ops_of(function, DotOp, ScaledDotOp):
+        from libtile.atoms.shared_accesses import WORD_BYTES
 
-            assert isinstance(op, DotOp | ScaledDotOp)
-            registers = layout_of(op.c).in_size(REGISTER)
-            if registers * STORAGE_BYTES[element_of(op.c)] // WORD_BYTES > target.registers_per_thread:
-                return True
+        registers = layout_of(op.c).in_size(REGISTER)
+        if registers * STORAGE_BYTES[element_of(op.c)] // WORD_BYTES > target.registers_per_thread:
+            return True
     return False
+
+
+_PRODUCTS = (DotOp, ScaledDotOp)
+_ASYNC_PRODUCTS = (AsyncDotOp, AsyncDotIntoOp)
+_SPEAKING = (
+    *(*ACCESSES, *_PRODUCTS, *_ASYNC_PRODUCTS, TiledTmaLoadOp, TiledTmaStoreOp),
+    *(MessageOp, PragmaOp, AgentSwitchOp, MakeMemRefOp),
+)
+"""The ops of which `_of` says something."""
 
 
 def _of(
@@ -119,11 +125,11 @@ def _of(
 ) -> Iterator[remarks.Remark]:
     if isinstance(op, ACCESSES):
         yield from access_remarks(op, function, place, has_tma=gpu.has("tma"))
-    elif isinstance(op, DotOp | ScaledDotOp):
+    elif isinstance(op, _PRODUCTS):
         yield from _of_product(op, function, place, warps_of(op, warps))
         if isinstance(reason := op.attributes.get(NOT_SPECIALIZED), StringAttr):
             yield remarks.mma_not_specialized(function, place, reason.data)
-    elif isinstance(op, AsyncDotOp | AsyncDotIntoOp):
+    elif isinstance(op, _ASYNC_PRODUCTS):
         yield from _executed(op, function, place)
         yield from _in_parts(op, function, place)
     elif isinstance(op, TiledTmaLoadOp):

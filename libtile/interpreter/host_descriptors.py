@@ -18,7 +18,7 @@ from libtile.dialects.nv_tileas.tma import GetTmaDescOp, MakeTiledTmaDescOp
 from libtile.dialects.nv_tileas.types import TmaDescType
 from libtile.interpreter.faults import FaultKind, InterpreterFault
 from libtile.interpreter.location import source_location
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of
 from libtile.ir.tile_form import integer_of
 
 
@@ -64,7 +64,7 @@ def hidden_descriptors(emitter: Emits, kernel: FuncOp) -> None:
 def _made_by_host(kernel: FuncOp) -> dict[int, MakeTiledTmaDescOp]:
     """The descriptors that a kernel's host code makes, by number."""
     host = host_function_of(kernel)
-    found = [] if host is None else [op for op in walk(host) if isinstance(op, MakeTiledTmaDescOp)]
+    found = [] if host is None else ops_of(host, MakeTiledTmaDescOp)
     return {integer_of(op.tma_index): op for op in found}
 
 

@@ -40,6 +40,10 @@ _FORMATS: dict[str, FormatProgram] = {}
 class DeferredOp(IRDLOperation, metaclass=PlainClass):
     """Base of ops that are defined on demand. Properties named after operands and the like are there from then on."""
 
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
+    """An op is equal to itself alone; xDSL says so in Python, for each look into a table of ops."""
+
     FORMAT: ClassVar[str | None] = None
     """The assembly format; None for an op that prints itself otherwise."""
 

@@ -33,45 +33,47 @@ def shorten_accessors(cls: type[Operation]) -> None:
 
 def _getter(accessor: Any) -> Getter | None:
     make = _MAKERS.get(type(accessor))
-    if make is None:
+    if make is None or accessor.construct not in _ROWS:
         return None
-    index = accessor.idx
-    if accessor.construct is irdl.VarIRConstruct.OPERAND:
-        return make(accessor, index)
-    if not isinstance(accessor, irdl.BeforeVariadicSingleAccessor):
+    if accessor.construct is irdl.VarIRConstruct.REGION and make is not _single:
         return None
-    if accessor.construct is irdl.VarIRConstruct.RESULT:
+    return make(accessor, accessor.idx, _ROWS[accessor.construct])
+
+
+def _single(_: irdl.BeforeVariadicSingleAccessor, index: int, row: str) -> Getter:
+    if row == "_operands":
+        return lambda op: op._operands[index]
+    if row == "results":
         return lambda op: op.results[index]
-    if accessor.construct is irdl.VarIRConstruct.REGION:
-        return lambda op: op.regions[index]
-    return None
+    return lambda op: op.regions[index]
 
 
-def _single(_: irdl.BeforeVariadicSingleAccessor, index: int) -> Getter:
-    return lambda op: op._operands[index]
-
-
-def _only_optional(accessor: irdl.SameOptionalAccessor, index: int) -> Getter:
-    """The one group that may be absent, and is there where there is an operand for each group."""
+def _only_optional(accessor: irdl.SameOptionalAccessor, index: int, row: str) -> Getter:
+    """The one group that may be absent, and is there where there is a value for each group."""
     groups = accessor.num_defs
-    return lambda op: op._operands[index] if len(op._operands) == groups else None
 
-
-def _only_variadic(accessor: irdl.UniqueVariadicAccessor, index: int) -> Getter:
-    """The one group of any size: what the others leave."""
-    behind = accessor.num_defs - index - 1
-
-    def get(op: Operation) -> Values:
-        values = op._operands
-        return Values(values[index : len(values) - behind])
+    def get(op: Operation) -> Any:
+        values = getattr(op, row)
+        return values[index] if len(values) == groups else None
 
     return get
 
 
-def _among_segments(accessor: irdl.BaseAttrAccessor, index: int) -> Getter | None:
-    """A group of an op whose property says how large the groups are."""
-    if accessor.option.attribute_name != SEGMENTS or not accessor.option.as_property:
-        return None
+def _only_variadic(accessor: irdl.UniqueVariadicAccessor, index: int, row: str) -> Getter:
+    """The one group of any size: what the others leave."""
+    behind = accessor.num_defs - index - 1
+
+    def get(op: Operation) -> Any:
+        values = getattr(op, row)
+        return _some(values[index : len(values) - behind])
+
+    return get
+
+
+def _among_segments(accessor: irdl.BaseAttrAccessor, index: int, row: str) -> Getter:
+    """A group of operands of an op whose property says how large the groups are."""
+    if row != "_operands" or not accessor.option.as_property:
+        return lambda op: _some(accessor.__get__(op))
     if isinstance(accessor, irdl.SingleAttrAccessor):
         return lambda op: op._operands[_bounds_of(op)[index]]
     if isinstance(accessor, irdl.OptionalAttrAccessor):
@@ -83,11 +85,20 @@ def _among_segments(accessor: irdl.BaseAttrAccessor, index: int) -> Getter | Non
 
         return optional
 
-    def variadic(op: Operation) -> Values:
+    def variadic(op: Operation) -> Any:
         bounds = _bounds_of(op)
-        return Values(op._operands[bounds[index] : bounds[index + 1]])
+        return _some(op._operands[bounds[index] : bounds[index + 1]])
 
     return variadic
+
+
+def _by_irdl(accessor: irdl.BaseAccessor, index: int, row: str) -> Getter:
+    return lambda op: _some(accessor.__get__(op))
+
+
+def _some(found: Any) -> Any:
+    """Some values of a row, which xDSL's code asks for their types."""
+    return Values(found) if type(found) is tuple else found
 
 
 def _bounds_of(op: Operation) -> tuple[int, ...]:
@@ -102,12 +113,20 @@ def _bounds(sizes: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(accumulate(sizes, initial=0))
 
 
-_MAKERS: dict[type, Callable[[Any, int], Getter | None]] = {
+_ROWS = {
+    irdl.VarIRConstruct.OPERAND: "_operands",
+    irdl.VarIRConstruct.RESULT: "results",
+    irdl.VarIRConstruct.REGION: "regions",
+}
+"""Where an op has what accessors are for, successors excepted."""
+
+_MAKERS: dict[type, Callable[[Any, int, str], Getter]] = {
     irdl.BeforeVariadicSingleAccessor: _single,
     irdl.SameOptionalAccessor: _only_optional,
     irdl.UniqueVariadicAccessor: _only_variadic,
+    irdl.SameVariadicAccessor: _by_irdl,
     irdl.SingleAttrAccessor: _among_segments,
     irdl.OptionalAttrAccessor: _among_segments,
     irdl.VariadicAttrAccessor: _among_segments,
 }
-"""For each kind of accessor of IRDL's what makes that of an operand."""
+"""What makes an accessor in the place of each kind of IRDL's. The kinds that are left give single values."""

@@ -30,6 +30,10 @@ Groups = tuple[tuple[str, bool], ...]
 class DeclaresOperands(Operation, metaclass=PlainClass):
     """Base of ops whose groups of operands are declared elsewhere than with IRDL."""
 
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
+    """As in `DeferredOp`."""
+
     @classmethod
     def complete(cls) -> None:
         """Called before traits are looked for: these have all theirs from the beginning."""

@@ -19,7 +19,7 @@ from libtile.dialects.cuda_tile.ops import OPS, CudaTileOp
 from libtile.dialects.cuda_tile.types import GatherScatterViewType, i1
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileaa.types import TiledViewType
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of, walk
 from libtile.lowering.agents import has_agents
 from libtile.lowering.discardable import FEWER_BLOCKS, NOT_CLUSTERED, WORKER_WARPS, is_foreign
 from libtile.spec import default_spec
@@ -101,10 +101,10 @@ def hint_remarks(module: Operation, target: Target, schedule: str = "") -> Itera
         if isinstance(entry, OPS["entry"]):
             function = str(entry.attribute_value("sym_name"))
             yield from _parameters(entry, function)
-            for op in walk(entry):
-                if isinstance(op, CudaTileOp):
+            for op in ops_of(entry, CudaTileOp):
+                if op.properties.get("optimization_hints") is not None:
                     yield from _of(op, function, target, schedule)
-                    yield from _unknown_attributes(op, function)
+                yield from _unknown_attributes(op, function)
 
 
 def _parameters(entry: CudaTileOp, function: str) -> Iterator[remarks.Remark]:

@@ -23,7 +23,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES, TileType
 from libtile.ir.classes import is_subclass
-from libtile.ir.places import walk
+from libtile.ir.places import all_ops
 from libtile.ir.tile_form import layout_of, type_text
 from libtile.lowering.discardable import Declared, is_foreign
 from libtile.lowering.errors import unsupported
@@ -102,14 +102,17 @@ def check(stage: Stage, root: Operation, target: str, *, attributes: bool = Fals
     """
     good_ops: set[type[Operation]] = set()
     good_types: set[int] = set()  # by identity: types are shared, and hashing one takes longer than this check of it
-    for op in walk(root):
+    for op in all_ops(root):
         if type(op) not in good_ops:
             if (found := stage.op_problem(op)) is not None:
                 raise unsupported(op, found, target)
             good_ops.add(type(op))
         values: Sequence[SSAValue] = op.results
         if op.regions:
-            values = [*values, *(argument for region in op.regions for block in region.blocks for argument in block.args)]
+            values = [
+                *values,
+                *(argument for region in op.regions for block in region.blocks for argument in block.args),
+            ]
         for value in values:
             type_ = value._type
             if id(type_) not in good_types:

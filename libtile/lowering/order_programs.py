@@ -48,7 +48,7 @@ from libtile.dialects.nv_tileaa.tokens import AssumeOp
 from libtile.dialects.nv_tileaa.types import MemTokenType, ProgramIdType
 from libtile.ir.module_pass import ModulePass
 from libtile.ir.operands import source_of
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of, walk
 from libtile.lowering.constants import constant_of
 from libtile.lowering.discardable import LONG_PROGRAMS, PROGRAMS_TOGETHER
 from libtile.lowering.expand.maker import array_of
@@ -97,8 +97,7 @@ def _is_open(function: FuncOp) -> bool:
 def _has_rows_and_columns(function: FuncOp, told: _Told) -> bool:
     return any(
         {frozenset(told.by(side) & {0, 1}) for side in (op.a, op.b)} == {frozenset({0}), frozenset({1})}
-        for op in walk(function)
-        if isinstance(op, DotOp | ScaledDotOp)
+        for op in ops_of(function, DotOp, ScaledDotOp)
     )
 
 
@@ -106,9 +105,9 @@ def _long_programs(function: FuncOp, told: _Told) -> tuple[int, int] | None:
     """The axis along which programs have longer loops, or shorter ones, and whether its last programs are the long
     ones, if hardware would not start these first anyway."""
     found = set()
-    for loop in walk(function):
+    for loop in ops_of(function, scf.ForOp):
         # Of loops that go on by the size of the grid all programs have as many turns.
-        if not isinstance(loop, scf.ForOp) or _is_in_loop(loop) or not (step := constant_of(loop.step)):
+        if _is_in_loop(loop) or not (step := constant_of(loop.step)):
             continue
         for axis in told.by(loop.lb) | told.by(loop.ub):
             slopes = _Slopes(axis, told)

@@ -20,7 +20,7 @@ from libtile.dialects.nv_tileaa.pointers import FpToFpOp
 from libtile.dialects.nv_tileas.async_products import AsyncDotOp
 from libtile.dialects.nv_tileas.attributes import ExecutedAttr
 from libtile.dialects.nv_tileas.tensor_memory import AsyncDotIntoOp
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of
 from libtile.lowering.to_tileas.types import element_of
 from libtile.targets import MmaAtom, Target
 
@@ -50,18 +50,17 @@ def explained(op: DotOp | ScaledDotOp, atom: MmaAtom | None, gpu: Target) -> dic
 
 def explain_asynchronous(function: Operation, gpu: Target) -> None:
     """Write `executed` on the products of a function that are issued by one thread or by warpgroups."""
-    for op in walk(function):
-        if isinstance(op, AsyncDotOp | AsyncDotIntoOp):
-            atom = op.atom.instruction
-            if isinstance(op, AsyncDotOp):
-                found = wgmma.find(gpu, atom.a, atom.b, atom.d, atom.m, atom.n, atom.k)
-            elif op.sfa is not None:
-                found = tcgen05_factors.listed(gpu, atom)
-            else:
-                ctas = tcgen05.ctas_of(atom)
-                found = tcgen05.find(gpu, atom.a, atom.b, atom.d, atom.m // ctas, atom.n, atom.k, ctas)
-            assert found is not None  # as the verifier has it
-            op.attributes[EXECUTED] = ExecutedAttr.of(found)
+    for op in ops_of(function, AsyncDotOp, AsyncDotIntoOp):
+        atom = op.atom.instruction
+        if isinstance(op, AsyncDotOp):
+            found = wgmma.find(gpu, atom.a, atom.b, atom.d, atom.m, atom.n, atom.k)
+        elif op.sfa is not None:
+            found = tcgen05_factors.listed(gpu, atom)
+        else:
+            ctas = tcgen05.ctas_of(atom)
+            found = tcgen05.find(gpu, atom.a, atom.b, atom.d, atom.m // ctas, atom.n, atom.k, ctas)
+        assert found is not None  # as the verifier has it
+        op.attributes[EXECUTED] = ExecutedAttr.of(found)
 
 
 def _converted_to(atom: MmaAtom, executed: MmaAtom, element: str) -> str:

@@ -63,7 +63,7 @@ from libtile.dialects.nv_tileaa.shapes import (
 )
 from libtile.dialects.nv_tileaa.types import MemRefType, TiledViewType
 from libtile.ir.operands import set_operand
-from libtile.ir.places import walk
+from libtile.ir.places import all_ops, ops_of, walk
 from libtile.ir.tile_form import is_tile, shape_of
 from libtile.lowering.clusters import CTAS, SAME_IN_CLUSTER, UNASKED, WARPS_OF_ONE
 from libtile.lowering.discardable import NOT_CLUSTERED
@@ -102,7 +102,7 @@ def split(function: FuncOp) -> None:
     spec = function.kernel_spec
     assert spec is not None
     gpu = target(spec.target) if spec.target is not None else None
-    if any(isinstance(op, GetCtaRankOp) for op in walk(function)):
+    if ops_of(function, GetCtaRankOp):
         _check_ranked(function, spec, gpu)
         return
     warps = function.attributes.pop(WARPS_OF_ONE, None)
@@ -225,7 +225,7 @@ def _carried(loop: scf.ForOp, number: int) -> list[SSAValue]:
 
 def _best(function: FuncOp) -> FuncOp:
     """The kernel with halves, along the dimensions that suit its products best."""
-    stores = [op for op in walk(function) if isinstance(op, TiledStoreOp)]
+    stores = ops_of(function, TiledStoreOp)
     if not stores:
         raise Unsplit("it stores nothing")
     dims = [[d for d, n in enumerate(shape_of(op.value.type)) if n >= CTAS] for op in stores]
@@ -280,7 +280,7 @@ class _Forms:
         self.in_pairs = spec is not None and spec.target is not None and target(spec.target).has("tcgen05")
         self.of: dict[SSAValue, Form] = {}
         self.work: list[SSAValue] = []
-        stores = [op for op in walk(function) if isinstance(op, TiledStoreOp)]
+        stores = ops_of(function, TiledStoreOp)
         for store, dim in zip(stores, chosen, strict=True):
             self._use(store, store.operands.index(store.value), dim)
         self._spread()
@@ -442,7 +442,7 @@ class _Halves:
         self.rank = at.value(GetCtaRankOp.make(results=[IndexType()]))
 
     def make(self) -> None:
-        ops = list(walk(self.function))
+        ops = all_ops(self.function)
         accesses = [(op, self._form_of_access(op)) for op in ops if isinstance(op, TiledLoadOp | TiledStoreOp)]
         halved = [(value, form) for value, form in self.forms.items() if form is not None]
         ranges = [value.owner for value, _ in halved if isinstance(value.owner, MakeRangeOp)]

@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import prod
 
 from xdsl.dialects.builtin import IndexType, TensorType
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from libtile.codegen.limits import MAX_TILE_REGISTERS
 from libtile.dialects.cuda_tile.locations import source_location
@@ -64,9 +64,15 @@ def check_registers(
             continue
         warps = number_of_warps(entry, gpu)
         known = {op: reason for op, reason in reasons.items() if entry.is_ancestor(op)}
+        taken: dict[Attribute, int] = {}
         for op in walk(entry):
-            for value in (*op.results, *(arg for region in op.regions for b in region.blocks for arg in b.args)):
-                needed = registers_of(value.type, warps)
+            values: Sequence[SSAValue] = op.results
+            if op.regions:
+                values = [*values, *(arg for region in op.regions for b in region.blocks for arg in b.args)]
+            for value in values:
+                needed = taken.get(value._type, -1)
+                if needed < 0:
+                    needed = taken[value._type] = registers_of(value.type, warps)
                 if needed > limit:
                     raise _too_large(op, value.type, needed, limit, gpu, known)
 

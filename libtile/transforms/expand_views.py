@@ -40,7 +40,7 @@ from libtile.dialects.cuda_tile.types import (
 )
 from libtile.dialects.interfaces import control_flow
 from libtile.ir.module_pass import ModulePass
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of
 from libtile.numerics.elements import ELEMENTS, PACKED
 from libtile.support import statistics
 from libtile.support.records import dataclass
@@ -91,7 +91,7 @@ def expand_views(root: Operation, everywhere: bool = False) -> bool:
     """Do so in every function in `root` (or in `root` itself, when it is one); returns whether anything changed."""
     changed = False
     for function in functions_in(root):
-        ops = [op for op in walk(function) if isinstance(op, CudaTileOp)]
+        ops = ops_of(function, CudaTileOp)
         accesses = [op for op in ops if is_op(op, *_ACCESSES)]
         if not accesses:
             continue

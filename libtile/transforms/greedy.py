@@ -16,12 +16,12 @@ from xdsl.dialects.builtin import UNKNOWN_LOC
 from xdsl.ir import Block, Operation
 
 from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
-from libtile.dialects.cuda_tile.ops import CudaTileOp
+from libtile.dialects.cuda_tile.ops import OPS, CudaTileOp
 from libtile.dialects.nv_tileaa.functions import FuncOp
-from libtile.ir.places import walk
+from libtile.ir.places import all_ops, ops_of
 from libtile.support import statistics
 from libtile.transforms import reporting
-from libtile.transforms.canonical_values import is_op, replace_op
+from libtile.transforms.canonical_values import replace_op
 from libtile.transforms.effects import has_no_effects, is_unused
 
 Pattern = Callable[[CudaTileOp], bool]
@@ -113,7 +113,7 @@ def is_dead_computation(op: Operation) -> bool:
 def erase_dead(root: Operation, is_dead: Callable[[Operation], bool]) -> bool:
     """Erase the ops inside of `root` of which `is_dead` says so, users before what they use."""
     changed = False
-    for op in reversed(list(walk(root))):
+    for op in reversed(all_ops(root)):
         if op is not root and op.parent is not None and is_dead(op):
             op.detach()
             op.erase()
@@ -133,8 +133,7 @@ def share_constants(function: CudaTileOp) -> bool:
     known: dict[DenseElementsAttr, Operation] = {}
     settled: set[Operation] = set()
     changed = False
-    constants: list[Operation] = [op for op in walk(function) if is_op(op, "constant")]
-    for op in constants:
+    for op in ops_of(function, OPS["constant"]):
         value = op.properties.get("value")
         if not isinstance(value, DenseElementsAttr):
             continue

@@ -16,7 +16,7 @@ from collections.abc import Collection
 from xdsl.ir import Operation
 
 from libtile.dialects import scf
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of
 from libtile.ir.tile_form import erase
 from libtile.support import statistics
 
@@ -24,7 +24,7 @@ from libtile.support import statistics
 def drop_handed_on(root: Operation) -> bool:
     """Have the loops in `root` carry nothing that they never change; returns whether one did."""
     changed = False
-    for loop in [op for op in walk(root) if isinstance(op, scf.ForOp)]:
+    for loop in ops_of(root, scf.ForOp):
         body, last = loop.body.block, loop.body.block.last_op
         assert last is not None
         same = [n for n, given in enumerate(last.operands) if given is body.args[1 + n] or given is loop.iter_args[n]]

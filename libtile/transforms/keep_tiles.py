@@ -106,7 +106,7 @@ def _groups(block: Block) -> Iterator[_Group]:
                 yield from _group(open_)
                 open_ = []
             open_.append(op)
-        elif not _is_harmless(op):
+        elif open_ and not _is_harmless(op):
             yield from _group(open_)
             open_ = []
     yield from _group(open_)

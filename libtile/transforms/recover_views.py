@@ -45,7 +45,7 @@ from libtile.dialects.cuda_tile.types import (
 )
 from libtile.dialects.interfaces import loop_around
 from libtile.ir.module_pass import ModulePass
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of
 from libtile.numerics.elements import ELEMENTS, PACKED
 from libtile.support import statistics
 from libtile.support.records import dataclass, field
@@ -85,7 +85,7 @@ def recover_views(root: Operation, guard: bool = True, everywhere: bool = True) 
     """Do so in every function in `root` (or in `root` itself, when it is one); returns whether anything changed."""
     changed = False
     for function in functions_in(root):
-        ops = [op for op in walk(function) if isinstance(op, CudaTileOp)]
+        ops = ops_of(function, CudaTileOp)
         accesses = [op for op in ops if is_op(op, *_ACCESSES)]
         operands = multiplied(ops) if accesses and not everywhere else None
         reasons = {op: "" if operands is None else _reason_against(op, operands) for op in accesses}

@@ -36,7 +36,7 @@ from libtile.dialects.cuda_tile.types import TileType, TokenType
 from libtile.dialects.effect_traits import ReadsThrough, WritesThrough, accessed, is_weak
 from libtile.dialects.interfaces import FreshToken, JoinsTokens, control_flow, edges, exit_of, loop_around
 from libtile.ir.module_pass import ModulePass
-from libtile.ir.places import is_within, walk
+from libtile.ir.places import is_within, ops_of, walk
 from libtile.support import remarks, statistics
 from libtile.support.records import dataclass
 from libtile.transforms import reporting
@@ -91,7 +91,7 @@ def eliminate_redundant_tokens(root: Operation, distinct_elements: bool = False,
 
 
 def _ops(function: CudaTileOp) -> list[CudaTileOp]:
-    return [op for op in walk(function) if isinstance(op, CudaTileOp)]
+    return ops_of(function, CudaTileOp)
 
 
 def _sweep(function: CudaTileOp, ops: list[CudaTileOp]) -> bool:

@@ -29,7 +29,7 @@ from libtile.dialects.cuda_tile.ops import OPS, CudaTileOp
 from libtile.dialects.cuda_tile.types import TileType, bit_width, i1, is_integer, width_of
 from libtile.ir.facts import Fact
 from libtile.ir.module_pass import ModulePass
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of
 from libtile.support import statistics
 from libtile.support.records import dataclass, replace
 from libtile.transforms import reporting
@@ -64,15 +64,13 @@ def simplify_integers(root: Operation) -> bool:
     changed = False
     for function in functions_in(root):
         known = Known(Facts(function))
-        for op in list(walk(function)):
-            if isinstance(op, CudaTileOp) and len(op.results) == 1 and op.parent is not None:
+        for op in ops_of(function, CudaTileOp):
+            if len(op.results) == 1 and op.parent is not None:
                 changed |= _simplify(op, known)
         # Those that others choose between last: what they are to these is for `canonicalize` to see, in a select.
-        for op in reversed([op for op in walk(function) if is_op(op, "select")]):
-            assert isinstance(op, CudaTileOp)
+        for op in reversed(ops_of(function, OPS["select"])):
             changed |= not any(is_op(use.operation, "select") for use in op.results[0].uses) and _chosen(op, known)
-        for op in [op for op in walk(function) if is_op(op, "cmpi")]:
-            assert isinstance(op, CudaTileOp)
+        for op in ops_of(function, OPS["cmpi"]):
             changed |= _last_iteration(op, known)
     return changed
 

@@ -39,7 +39,7 @@ from libtile.dialects.cuda_tile.types import (
 )
 from libtile.dialects.interfaces import loop_around
 from libtile.ir.module_pass import ModulePass
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of
 from libtile.numerics.elements import ELEMENTS, PACKED, STORAGE_BYTES
 from libtile.support import statistics
 from libtile.support.records import dataclass
@@ -78,7 +78,7 @@ def view_operands(root: Operation) -> bool:
     """Do so in every function in `root` (or in `root` itself, when it is one); returns whether anything changed."""
     changed = False
     for function in functions_in(root):
-        ops = [op for op in walk(function) if isinstance(op, CudaTileOp)]
+        ops = ops_of(function, CudaTileOp)
         accesses = [op for op in ops if _is_operand(op)]
         if any(is_op(op, *PRODUCTS) and loop_around(op) is not None for op in ops):
             accesses += [op for op in ops if is_op(op, "store_ptr_tko")]

@@ -8,7 +8,8 @@ from xdsl.ir import Operation
 
 import libtile
 from generators import growing
-from libtile.ir.places import ops_in, walk
+from libtile.dialects.cuda_tile.ops import OPS, CudaTileOp
+from libtile.ir.places import all_ops, ops_in, ops_of, walk
 from libtile.passes.manager import _names_in
 
 
@@ -44,3 +45,24 @@ def test_the_ops_of_a_block_and_the_names_of_ops_are_those_of_a_walk(text: str) 
         for region in op.regions:
             for block in region.blocks:
                 assert ops_in(block) == list(block.ops)
+
+
+@pytest.mark.parametrize("text", [growing.if_nest(4), growing.tile_nest(4), growing.loop_row(3), growing.entries(2)])
+def test_the_ops_of_some_classes_are_those_of_a_walk(text: str) -> None:
+    root = libtile.parse(text).op
+    for op in walk(root):
+        for place in (op, *op.regions, *(block for region in op.regions for block in region.blocks)):
+            every = list(place.walk())
+            assert all_ops(place) == every
+            for classes in ((OPS["if"],), (OPS["constant"], OPS["yield"]), (CudaTileOp,), (OPS["mmaf"],)):
+                assert ops_of(place, *classes) == [inner for inner in every if isinstance(inner, classes)]
+
+
+def test_the_ops_of_a_class_are_those_before_anything_changes() -> None:
+    root = libtile.parse(growing.if_nest(3)).op
+    found = ops_of(root, OPS["if"])
+    for op in reversed(found):
+        op.detach()
+        op.erase(safe_erase=False)
+    assert len(found) == 3
+    assert ops_of(root, OPS["if"]) == []

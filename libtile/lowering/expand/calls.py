@@ -12,7 +12,7 @@ from xdsl.ir import Operation, SSAValue
 
 from libtile.dialects.nv_tileaa.functions import RESOURCES, CallOp, FuncOp, LaunchFuncOp, PluginOp, find_symbol
 from libtile.ir.module_pass import ModulePass
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of, walk
 from libtile.ir.tile_form import erase
 from libtile.lowering.errors import unsupported
 from libtile.support.records import dataclass
@@ -80,7 +80,7 @@ def _check_fragment(op: PluginOp, callee: FuncOp) -> None:
 def _inline_into(kernel: FuncOp) -> None:
     """Inline every call and fragment in a kernel, those in what is inlined as well."""
     callers: dict[Operation, tuple[str, ...]] = {}
-    work = [op for op in walk(kernel) if isinstance(op, CallOp | PluginOp)]
+    work = ops_of(kernel, CallOp, PluginOp)
     count = 0
     while work:
         call = work.pop()

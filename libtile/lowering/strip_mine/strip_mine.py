@@ -9,7 +9,7 @@ from xdsl.ir import Operation
 
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.ir.module_pass import ModulePass
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of, walk
 from libtile.lowering.tile_registers import WARP, check_registers, thread_registers, words_of
 from libtile.lowering.to_tileaa.functions import DEFAULT_WARPS, PRODUCTS, entry_hint, number_of_warps
 from libtile.support.records import dataclass
@@ -74,7 +74,7 @@ def _has_larger(entry: Operation, words: int) -> bool:
 def _warps_for_pieces(entry: CudaTileOp, gpu: Target) -> int:
     """The warps of the kernel when its tiles are small."""
     fixed = entry_hint(entry, "num_worker_warps_per_cta", gpu) is not None
-    fixed |= any(isinstance(inner, PRODUCTS) for inner in walk(entry))
+    fixed |= bool(ops_of(entry, *PRODUCTS))
     return number_of_warps(entry, gpu) if fixed else DEFAULT_WARPS
 
 

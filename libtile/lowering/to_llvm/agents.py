@@ -21,8 +21,7 @@ from libtile.dialects.nv_tileaa.terminators import ReturnOp
 from libtile.dialects.nv_tileas.pipeline import AgentSwitchOp
 from libtile.dialects.nv_tileas.tensor_memory import DeallocTensorOp
 from libtile.dialects.nv_tileas.tiles import BarrierOp, ClusterBarrierOp, HandOnTurnOp, TakeTurnOp, TurnOfGroup
-from libtile.ir.classes import is_subclass
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of
 from libtile.lowering.errors import unsupported
 from libtile.lowering.to_llvm.emitter import Emitter, rule
 
@@ -32,12 +31,7 @@ BARRIERS = 16
 
 def total_warps(function: Operation, workers: int) -> int:
     """How many warps a kernel is launched with: its workers, and the agents beside them."""
-    wanted = []
-    for op in walk(function):
-        if is_subclass(type(op), (AgentSwitchOp,)):
-            assert isinstance(op, AgentSwitchOp)
-            wanted.append(sum(op.warps))
-    return max([workers, *wanted])
+    return max([workers, *(sum(op.warps) for op in ops_of(function, AgentSwitchOp))])
 
 
 @rule(AgentSwitchOp)

@@ -12,7 +12,7 @@ from libtile.dialects import scf
 from libtile.dialects.nv_tileaa.terminators import ReturnIfOp, ReturnOp
 from libtile.dialects.nv_tileas.async_products import AsyncDotOp
 from libtile.dialects.nv_tileas.products import DotOp, ScaledDotOp
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of, walk
 from libtile.lowering.errors import unsupported
 from libtile.lowering.to_llvm.emitter import Emitter, rule
 from libtile.lowering.to_llvm.flow import bind_carried, carried_values, emit_arm
@@ -56,7 +56,7 @@ def _turn(e: Emitter, block: Block) -> list[Carried]:
 def _multiplies(op: Operation) -> bool:
     """Whether an op is a loop with products."""
     loop = isinstance(op, scf.ForOp | scf.WhileOp)
-    return loop and any(isinstance(inner, DotOp | ScaledDotOp | AsyncDotOp) for inner in walk(op))
+    return loop and bool(ops_of(op, DotOp, ScaledDotOp, AsyncDotOp))
 
 
 @rule(scf.WhileOp)

@@ -17,7 +17,7 @@ from libtile.dialects.nv_tileaa.functions import (
 )
 from libtile.dialects.nv_tileaa.shapes import integers_of
 from libtile.dialects.nv_tileaa.types import ProgramIdType
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of
 from libtile.lowering.discardable import LONG_PROGRAMS, PROGRAMS_TOGETHER
 from libtile.lowering.to_llvm.agents import acting_thread
 from libtile.lowering.to_llvm.emitter import Emitter, exchanges_of, rule
@@ -62,7 +62,7 @@ def begin_programs(e: Emitter, function: FuncOp) -> None:
             e.b.program = program_order.grouped(e.b, together.value.data)
     if e.b.target.has("launch_control"):
         return
-    takes = next((op for op in walk(function) if isinstance(op, CancelNextProgramIdOp)), None)
+    takes = next(iter(ops_of(function, CancelNextProgramIdOp)), None)
     if takes is not None:
         from libtile.codegen import program_counter
 

@@ -36,7 +36,7 @@ from libtile.dialects.nv_tileas.pipeline import (
     ProducerCommitOp,
 )
 from libtile.dialects.nv_tileas.types import PipelineIteratorType, PipelineType
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of, walk
 from libtile.ir.tile_form import integer_of
 from libtile.lowering.errors import unsupported
 from libtile.lowering.tileas.memory.shared_memory import (
@@ -204,7 +204,7 @@ def feeds_wgmma(block: Block | None, *, several: bool = False) -> bool:
     than there are."""
     if block is None or (several and sum(isinstance(op, IncIterOp) for op in block.ops) < 2):
         return False
-    return any(isinstance(op, AsyncDotOp) for op in walk(block))
+    return bool(ops_of(block, AsyncDotOp))
 
 
 def bind_equal(e: Emitter, arguments: Sequence[SSAValue], given: Sequence[SSAValue], back: Sequence[SSAValue]) -> None:

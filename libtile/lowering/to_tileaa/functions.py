@@ -28,7 +28,7 @@ from libtile.dialects.nv_tileaa.tokens import (
 )
 from libtile.dialects.nv_tileaa.types import MemTokenType, PtrType
 from libtile.ir import tile_form
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of, walk
 from libtile.lowering.clusters import CTAS, UNASKED, WARPS_OF_ONE
 from libtile.lowering.discardable import WORKER_WARPS
 from libtile.lowering.errors import unsupported
@@ -76,7 +76,7 @@ def number_of_warps(op: CudaTileOp, target: Target, ctas: int = 1) -> int:
     hinted = entry_hint(op, WORKERS, target)
     if hinted is not None:
         return hinted
-    if any(isinstance(inner, PRODUCTS) for inner in walk(op)):
+    if ops_of(op, *PRODUCTS):
         reads_shared = target.has("wgmma") or target.has("tcgen05")
         big = BIG_ACCUMULATORS if reads_shared else BIG_BESIDE_OPERANDS
         if not reads_shared and not _have_more_registers(op, target):
@@ -99,7 +99,7 @@ def _needed_ctas(op: CudaTileOp, target: Target) -> int:
 
 def _carried_words(op: CudaTileOp) -> int:
     """32-bit words of what one loop carries and products add to: of the loop that has most."""
-    summed = dict.fromkeys(product.operands[ACCUMULATOR] for product in walk(op) if isinstance(product, PRODUCTS))
+    summed = dict.fromkeys(product.operands[ACCUMULATOR] for product in ops_of(op, *PRODUCTS))
     words: Counter[Block] = Counter()
     for value in summed:
         if isinstance(value, BlockArgument) and isinstance(type_ := value.type, TileType):
@@ -123,9 +123,7 @@ def _largest_tile_words(op: CudaTileOp) -> int:
 def _accumulator_words(op: CudaTileOp, target: Target) -> int:
     """32-bit words of the results of all products, but of those that only the next product adds to."""
     total = 0
-    for inner in walk(op):
-        if not isinstance(inner, PRODUCTS):
-            continue
+    for inner in ops_of(op, *PRODUCTS):
         result = inner.results[0]
         if result.first_use and all(isinstance(u.operation, PRODUCTS) and u.index == ACCUMULATOR for u in result.uses):
             continue

@@ -52,7 +52,7 @@ from libtile.dialects.nv_tileas.types import (
 )
 from libtile.ir.locations import set_location
 from libtile.ir.module_pass import ModulePass
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of, walk
 from libtile.ir.tile_form import element_of, erase, integer_of, shape_of
 from libtile.lowering.agents import agent_of
 from libtile.lowering.errors import unsupported
@@ -108,7 +108,7 @@ class _Lowering:
 
     def run(self) -> None:
         settle_queues(self.function, self.target)
-        queues = [op for op in walk(self.function) if isinstance(op, CreateQueueOp)]
+        queues = ops_of(self.function, CreateQueueOp)
         for op in queues:
             self._look_at(op)
         for turn in walk(self.function):
@@ -125,7 +125,7 @@ class _Lowering:
             starts.setdefault(region, {})[side] = self._start(side, region)
         for region, state in starts.items():
             self._block(region.block, state)
-        for execute in [op for op in walk(self.function) if isinstance(op, ExecuteOp)]:
+        for execute in ops_of(self.function, ExecuteOp):
             self._make_agents(execute)
         for op in queues:
             erase(op)

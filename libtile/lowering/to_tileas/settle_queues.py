@@ -22,7 +22,7 @@ from libtile.dialects.nv_tileaa.queues import CreateQueueOp, QueueGetOp, QueuePu
 from libtile.dialects.nv_tileaa.types import QueueType
 from libtile.dialects.nv_tileas.turn_rules import handed_on
 from libtile.ir.classes import is_subclass
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of, walk
 from libtile.ir.tile_form import erase, integer_of
 from libtile.lowering.errors import unsupported
 from libtile.lowering.to_tileas.part_agents import go_on_with_one_agent, part_once
@@ -33,19 +33,19 @@ _CARRYING = (scf.ForOp, scf.WhileOp, scf.IfOp)
 def settle_queues(function: FuncOp, target: str) -> None:
     """Settle the queues and agents of one function. LoweringError, with the place, for queues that are exchanged for
     each other, and for agents that cannot be parted once."""
-    for execute in [op for op in walk(function) if isinstance(op, ExecuteOp)]:
+    for execute in ops_of(function, ExecuteOp):
         _take_from_around(execute)
-    for execute in [op for op in walk(function) if isinstance(op, ExecuteOp)]:
+    for execute in ops_of(function, ExecuteOp):
         if isinstance(execute.parent_op(), FuncOp | ExecuteOp):
             go_on_with_one_agent(execute)
-    for made in [op for op in walk(function) if isinstance(op, CreateQueueOp)]:
+    for made in ops_of(function, CreateQueueOp):
         _make_outside(made, target)
-    queues = [op for op in walk(function) if isinstance(op, CreateQueueOp)]
+    queues = ops_of(function, CreateQueueOp)
     _follow(queues, target)
     for op in [op for op in walk(function) if is_subclass(type(op), _CARRYING)]:
         if any(isinstance(v.type, QueueType) for v in (*op.operands, *op.results)):
             _carry_no_queues(op)
-    for execute in [op for op in walk(function) if isinstance(op, ExecuteOp)]:
+    for execute in ops_of(function, ExecuteOp):
         part_once(execute, function, target)
 
 

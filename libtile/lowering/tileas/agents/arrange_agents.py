@@ -19,7 +19,7 @@ from libtile.codegen.agents import GROUP_WARPS
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileas.pipeline import AgentSwitchOp, PipelineYieldOp, entries
 from libtile.ir.module_pass import ModulePass
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of
 from libtile.ir.tile_form import erase
 from libtile.support.records import dataclass
 from libtile.targets import Target, target
@@ -36,7 +36,7 @@ class ArrangeAgentsPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for inner in op.body.block.ops:
             if isinstance(inner, FuncOp) and inner.kernel_spec is not None and inner.kernel_spec.target is not None:
-                for switch in [o for o in walk(inner) if isinstance(o, AgentSwitchOp)]:
+                for switch in ops_of(inner, AgentSwitchOp):
                     arrange(switch, inner.kernel_spec.num_warps, target(inner.kernel_spec.target))
 
 

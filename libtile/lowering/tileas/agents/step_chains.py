@@ -26,7 +26,7 @@ from libtile.dialects.nv_tileas.products import DotOp
 from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp, CopyOp
 from libtile.dialects.nv_tileas.tma import FenceProxyOp
 from libtile.dialects.nv_tileas.types import BufferType, ConsumerTokenType
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of, walk
 from libtile.ir.tile_form import shape_of
 from libtile.lowering.tileas.agents import nests
 from libtile.lowering.tileas.agents.cluster_pipelines import ALIGNMENT
@@ -105,7 +105,7 @@ class StepChain(FedSteps):
             except Unfit as reason:
                 raise NotSpecialized(str(reason), product) from None
         self._copy_for_warps()
-        if self.tiles_by_key or self.issues_apart or any(isinstance(op, TiledLoadOp | LoadOp) for op in walk(loop)):
+        if self.tiles_by_key or self.issues_apart or bool(ops_of(loop, TiledLoadOp, LoadOp)):
             self._hold(list(self.tiles_by_key.values()))
         self._look_ahead()
         for operand in self.operands:

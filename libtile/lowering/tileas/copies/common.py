@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NoReturn
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, IntegerAttr, UnitAttr, i32
@@ -13,8 +12,7 @@ from libtile.dialects.cuda_tile.locations import source_location
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileaa.kernels import HOST_CODE as HOST_CODE
 from libtile.dialects.nv_tileas.tma import GetTmaDescOp, MakeTiledTmaDescOp
-from libtile.ir.classes import is_subclass
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of
 from libtile.support.diagnostics import DiagnosticError, error
 
 NUM_DEVICE = "nv_tileas.num-device-tmas"
@@ -37,12 +35,9 @@ def functions(root: Operation) -> list[FuncOp]:
     return [found for region in root.regions for b in region.blocks for op in b.ops for found in functions(op)]
 
 
-def descriptors(function: Operation) -> Iterator[MakeTiledTmaDescOp | GetTmaDescOp]:
+def descriptors(function: Operation) -> list[MakeTiledTmaDescOp | GetTmaDescOp]:
     """The ops that give a descriptor, in the order of the program."""
-    for op in walk(function):
-        if is_subclass(type(op), (MakeTiledTmaDescOp, GetTmaDescOp)):
-            assert isinstance(op, MakeTiledTmaDescOp | GetTmaDescOp)
-            yield op
+    return ops_of(function, MakeTiledTmaDescOp, GetTmaDescOp)
 
 
 def is_on_device(op: MakeTiledTmaDescOp | GetTmaDescOp) -> bool:

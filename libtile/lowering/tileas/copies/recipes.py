@@ -22,7 +22,7 @@ from libtile.dialects.nv_tileas.tma import MakeTiledTmaDescOp
 from libtile.dialects.nv_tileas.types import TmaDescType
 from libtile.ir.kernels import FromParameter, Number, TensorMapRecipe
 from libtile.ir.operands import source_of
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of, walk
 from libtile.lowering.errors import unsupported
 from libtile.lowering.tileas.copies.common import HOST_CODE, index_of
 from libtile.numerics.elements import STORAGE_BYTES
@@ -37,7 +37,7 @@ def recipes(module: ModuleOp) -> dict[str, tuple[TensorMapRecipe, ...]]:
     found = {}
     for op in module.body.block.ops:
         if isinstance(op, ModuleOp) and HOST_CODE in op.attributes and op.sym_name is not None:
-            made = [inner for inner in walk(op) if isinstance(inner, MakeTiledTmaDescOp)]
+            made = ops_of(op, MakeTiledTmaDescOp)
             made.sort(key=lambda inner: index_of(inner) or 0)
             function = next(inner for inner in walk(op) if isinstance(inner, FuncOp))
             kernel = function.sym_name.data.removesuffix("_descriptors")
@@ -48,7 +48,7 @@ def recipes(module: ModuleOp) -> dict[str, tuple[TensorMapRecipe, ...]]:
 def host_tensors(module: ModuleOp) -> dict[str, list[MakeMemRefOp]]:
     """The tensors that the host code of a module describes, by kernel."""
     return {
-        op.sym_name.data.removesuffix("_host"): [made for made in walk(op) if isinstance(made, MakeMemRefOp)]
+        op.sym_name.data.removesuffix("_host"): ops_of(op, MakeMemRefOp)
         for op in module.body.block.ops
         if isinstance(op, ModuleOp) and HOST_CODE in op.attributes and op.sym_name is not None
     }

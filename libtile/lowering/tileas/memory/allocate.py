@@ -39,7 +39,7 @@ from libtile.dialects.nv_tileas.tiles import BarrierOp
 from libtile.dialects.nv_tileas.tma import CreateMBarrierOp, InvalidateMBarrierOp
 from libtile.ir.classes import is_subclass
 from libtile.ir.module_pass import ModulePass
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of
 from libtile.layouts.shared_access import ALIGNMENT
 from libtile.lowering.errors import unsupported
 from libtile.lowering.tileas.exchanges.exchange_sizes import Kernel, exchanges, may_exchange
@@ -97,8 +97,8 @@ def allocate(function: FuncOp, gpu: Target) -> None:
 def end_barrier_objects(function: FuncOp) -> None:
     """Barrier objects that are made again and again, or in one arm of a condition, end with the block that makes them:
     in the place of one, none may be initialised (PTX ISA, "mbarrier.init")."""
-    for op in walk(function):
-        if is_subclass(type(op), (CreateMBarrierOp,)) and op.parent is not None:
+    for op in ops_of(function, CreateMBarrierOp):
+        if op.parent is not None:
             last, parent = op.parent.last_op, op.parent_op()
             ended = any(isinstance(use.operation, InvalidateMBarrierOp) for use in op.results[0].uses)
             if last is None or ended or isinstance(parent, FuncOp | AgentSwitchOp):

@@ -30,7 +30,7 @@ from libtile.dialects.nv_tileas.types import (
     ProducerTokenType,
 )
 from libtile.ir.module_pass import ModulePass
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of, walk
 from libtile.ir.tile_form import erase
 from libtile.lowering.errors import unsupported
 from libtile.support.records import dataclass
@@ -102,7 +102,7 @@ def allocate(function: FuncOp) -> None:
             raise unsupported(op, "is storage of a pair of CTAs, or of one, and the kernel's other storage is not")
     total = tcgen05.allocated_columns((tcgen05.LANES, max(storage.limit for storage in placed)))
     made[0].attributes[COLUMNS] = IntegerAttr(total, i64)
-    for free in [op for op in walk(function) if isinstance(op, DeallocTensorOp)][:-1]:
+    for free in ops_of(function, DeallocTensorOp)[:-1]:
         erase(free)
 
 

@@ -179,9 +179,9 @@ class BarrierAnalysis:
 
     def other(self, op: Operation, live: Accesses) -> Accesses:
         """An access, or an op that has to do with none."""
-        if any(inner is not op and is_access(inner) for inner in walk(op)):
+        if op.regions and any(inner is not op and is_access(inner) for inner in walk(op)):
             raise unsupported(op, "has accesses in a region of which it is not known when it runs: no barrier is safe")
-        tokens = [v for v in op.operands if is_token(v)]
+        tokens = [v for v in op._operands if is_token(v)]
         if isinstance(op, FenceOp):  # all threads meet: before one that releases, behind one that acquires
             before = self.tokens(tokens)
             self.behind.update((result, before) for result in op.results)

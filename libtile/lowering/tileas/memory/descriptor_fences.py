@@ -20,7 +20,7 @@ from libtile.dialects.nv_tileas.tma import (
 )
 from libtile.ir.classes import is_subclass
 from libtile.ir.operands import source_of
-from libtile.ir.places import walk
+from libtile.ir.places import all_ops, ops_of, walk
 from libtile.lowering.agents import is_elected
 
 _WIDER = ("tl_blk", "cluster", "gpu", "sys")
@@ -29,14 +29,14 @@ _DEFAULT = "gpu"
 
 def insert_descriptor_fences(function: Operation) -> None:
     """Insert the fences of one function, where it changes descriptors and has none yet."""
-    changes = [op for op in walk(function) if _changes(op)]
+    changes = [op for op in ops_of(function, TensormapReplaceOp, MakeTiledTmaDescOp) if _changes(op)]
     if not changes or any(isinstance(op, FenceProxyOp) and op.proxy.data == TENSORMAP for op in walk(function)):
         return
     scope = max((_scope_of(op) for op in changes), key=_WIDER.index)
-    for op in changes:
-        if not _changes_go_on(op):
-            _release(op, scope)
-    for op in list(walk(function)):
+    for change in changes:
+        if not _changes_go_on(change):
+            _release(change, scope)
+    for op in all_ops(function):
         if is_subclass(type(op), (TmaOp,)) and _is_changed(source_of(op)):
             _acquire(op, source_of(op), scope)
 

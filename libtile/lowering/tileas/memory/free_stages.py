@@ -14,7 +14,7 @@ from libtile.dialects.nv_tileas.pipeline import (
     ProducerAcquireOp,
 )
 from libtile.dialects.nv_tileas.types import PipelineType
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of, walk
 from libtile.lowering.agents import agent_of
 from libtile.lowering.tileas.memory.shared_memory import alignment_of, stage_offsets
 
@@ -80,7 +80,7 @@ def _is_over(pipeline: CreatePipelineOp, op: Operation, block: Block) -> bool:
     reader = _agents(pipeline.pipeline, ConsumerWaitOp)
     if reader == {agent_of(op)}:
         return True
-    waits = [inner for inner in walk(block) if isinstance(inner, ConsumerWaitOp)]
+    waits = ops_of(block, ConsumerWaitOp)
     return any(_has_results_of(reader, wait.pipeline) for wait in waits)
 
 
@@ -93,7 +93,7 @@ def agents_past(pipeline: Operation) -> Iterator[tuple[Operation, int, list[Cons
         if switch is None:
             continue
         for number, region in enumerate(switch.regions):
-            waits = [op for op in walk(region) if isinstance(op, ConsumerWaitOp)]
+            waits = ops_of(region, ConsumerWaitOp)
             own = [op for op in waits if op.pipeline is made]
             readers = _agents(made, ConsumerWaitOp)
             if readers == {(switch, number)}:

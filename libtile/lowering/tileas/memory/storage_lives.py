@@ -160,14 +160,21 @@ class Lives:
 
     def __post_init__(self) -> None:
         self._number(self.function)
+        self._makers = [op for op in self.first if is_subclass(type(op), MAKERS)]
 
     def _number(self, op: Operation) -> None:
-        self.first[op] = len(self.first)
-        for region in op.regions:
-            for block in region.blocks:
-                for inner in ops_in(block):
-                    self._number(inner)
-        self.last[op] = len(self.first) - 1
+        first, last = self.first, self.last
+        first[op] = number = len(first)
+        last[op] = number
+        if op.regions:
+            for region in op.regions:
+                for block in region.blocks:
+                    for inner in ops_in(block):
+                        if inner.regions:
+                            self._number(inner)
+                        else:
+                            first[inner] = last[inner] = len(first)
+            last[op] = len(first) - 1
 
     @property
     def all_the_time(self) -> int:
@@ -180,14 +187,14 @@ class Lives:
 
     def storages(self) -> list[Storage]:
         """What lies in shared memory at a place of its own, in the order in which it is made."""
-        made = [op for op in self.first if makes_shared(op) and around(op) is None]
+        made = [op for op in self._makers if makes_shared(op) and around(op) is None]
         return [storage for op in made for storage in self._storages(op)]
 
     def within(self) -> list[tuple[Storage, Operation]]:
         """What lies within the stages of a pipeline, at offsets from the pipeline's first byte, and that pipeline.
         LoweringError where it does not fit."""
         found, ends = [], dict[Operation, int]()
-        for op in self.first:
+        for op in self._makers:
             if not makes_shared(op) or (pipeline := around(op)) is None:
                 continue
             size, agents = storage_bytes(op), agents_around(op)

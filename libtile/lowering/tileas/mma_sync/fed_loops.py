@@ -49,7 +49,7 @@ from libtile.dialects.nv_tileas.types import (
     PipelineType,
     ProducerTokenType,
 )
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of
 from libtile.ir.tile_form import element_of, erase, shape_of
 from libtile.layouts import LinearLayout
 from libtile.layouts.parts import part_layout
@@ -357,7 +357,7 @@ class FedLoop:
     def _products_before(self, op: Operation) -> int:
         """How many ops of the body are or hold products, and stand in front of an op."""
         before = takewhile(lambda other: other is not op, self.body.ops)
-        return sum(any(isinstance(inner, PRODUCTS) for inner in walk(other)) for other in before)
+        return sum(bool(ops_of(other, *PRODUCTS)) for other in before)
 
     def _read_whole(self, ring: Ring, at: Inserter, last: Operation) -> None:
         """A turn that reads the tiles of a ring as a whole, in each layout together with what is first used between the

@@ -14,7 +14,7 @@ from libtile.dialects import scf
 from libtile.dialects.nv_tileaa.attributes import KernelSpecAttr
 from libtile.dialects.nv_tileaa.collectives import DotOp, ScaledDotOp
 from libtile.dialects.nv_tileaa.functions import FuncOp
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of, walk
 from libtile.ir.tile_form import shape_of
 from libtile.lowering.agents import has_agents
 from libtile.lowering.discardable import FEWER_BLOCKS
@@ -154,10 +154,10 @@ def _with_fewer_blocks(function: FuncOp, gpu: Target) -> FuncOp | None:
 def _in_parts(function: FuncOp, *, whole_rows: bool = False) -> FuncOp:
     """The function with layouts of its products, and what is behind their loops done part by part where it is crowded:
     `strip-mine` counts on that at every level."""
-    if not any(isinstance(op, DotOp) for op in walk(function)):
+    if not ops_of(function, DotOp):
         return convert_function(function, whole_rows=whole_rows)
     copy = function.clone()
-    for product in [op for op in walk(copy) if isinstance(op, DotOp)]:
+    for product in ops_of(copy, DotOp):
         _cut_crowded(copy, product)
     return convert_function(copy, whole_rows=whole_rows)
 
@@ -311,8 +311,8 @@ def _with_rows(function: FuncOp, gpu: Target) -> FuncOp:
 def _repeated(function: FuncOp, gpu: Target) -> Iterator[DotOp | ScaledDotOp]:
     """The products in loops; those with scale factors where asynchronous ones have them."""
     kinds = (DotOp, ScaledDotOp) if gpu.has("tcgen05") else (DotOp,)
-    for op in walk(function):
-        if isinstance(op, kinds) and isinstance(op.parent_op(), scf.ForOp):
+    for op in ops_of(function, *kinds):
+        if isinstance(op.parent_op(), scf.ForOp):
             yield op
 
 

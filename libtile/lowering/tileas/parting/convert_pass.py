@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import ModuleOp
 from libtile.dialects.nv_tileaa.collectives import DotOp, ScaledDotOp
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.ir.module_pass import ModulePass
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of
 from libtile.lowering.to_tileas.conversion import convert_function, convert_module
 from libtile.support.records import dataclass
 
@@ -26,7 +26,7 @@ class ConvertTileAAToTileASPass(ModulePass):
         convert_module(op, self._converted)
 
     def _converted(self, function: FuncOp) -> FuncOp:
-        if not any(isinstance(op, DotOp | ScaledDotOp) for op in walk(function)):
+        if not ops_of(function, DotOp, ScaledDotOp):
             return convert_function(function)
         from libtile.lowering.tileas.parting.convert import convert_products
 

@@ -11,7 +11,7 @@ from libtile.dialects import scf
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileas.pipeline import AgentSwitchOp
 from libtile.dialects.nv_tileas.products import DotOp, ScaledDotOp
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of
 from libtile.lowering.discardable import NOT_SPECIALIZED
 from libtile.lowering.product_reasons import explain_asynchronous
 from libtile.lowering.tileas.agents.fed_steps import NotSpecialized
@@ -73,9 +73,9 @@ def _plans(
 ]:
     """For each product of a kernel how its loop is parted, or why it is not."""
     kinds = (DotOp, ScaledDotOp) if gpu.has("tcgen05") else (DotOp,)
-    products = [op for op in walk(function) if isinstance(op, kinds)]
+    products = ops_of(function, *kinds)
     if not _reads_shared_memory(gpu):
-        scaled = [op for op in walk(function) if isinstance(op, DotOp | ScaledDotOp)]
+        scaled = ops_of(function, DotOp, ScaledDotOp)
         fed = _fed_loop(function, gpu, most) if scaled else None
         for op in scaled:
             if fed is not None:

@@ -23,9 +23,8 @@ from xdsl.dialects.builtin import ModuleOp
 
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileas.products import DotOp, ScaledDotOp
-from libtile.ir.classes import is_subclass
 from libtile.ir.module_pass import ModulePass
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of
 from libtile.lowering.agents import feeds_by_threads, has_agents
 from libtile.support.records import dataclass
 from libtile.targets import Target, target
@@ -79,4 +78,4 @@ def is_fit(function: FuncOp, gpu: Target) -> bool:
 
 
 def _has_products(function: FuncOp) -> bool:
-    return any(is_subclass(type(op), (DotOp, ScaledDotOp)) for op in walk(function))
+    return bool(ops_of(function, DotOp, ScaledDotOp))

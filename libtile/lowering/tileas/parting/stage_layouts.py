@@ -29,7 +29,7 @@ from libtile.dialects.nv_tileas.pipeline import (
 from libtile.dialects.nv_tileas.tiles import CopyOp
 from libtile.dialects.nv_tileas.types import MBARRIER, BufferType, PipelineType
 from libtile.ir.module_pass import ModulePass
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of
 from libtile.ir.tile_form import erase
 from libtile.layouts import LinearLayout
 from libtile.lowering.agents import agent_of
@@ -63,7 +63,7 @@ class AssignStageLayoutsPass(ModulePass):
 
 def assign_stage_layouts(function: FuncOp, gpu: Target) -> None:
     """Complete the pipelines of one function. LoweringError for stages that cannot lie in shared memory."""
-    pipelines = [op for op in walk(function) if isinstance(op, CreatePipelineOp)]
+    pipelines = ops_of(function, CreatePipelineOp)
     results = plan(function, gpu)
     for op in pipelines:
         turns = [use.operation for use in op.pipeline.uses]

@@ -32,7 +32,7 @@ from libtile.dialects.nv_tileas.pipeline import (
 from libtile.dialects.nv_tileas.tma import LoadOp, TiledLoadOp, TiledTmaLoadOp, TmaOp
 from libtile.dialects.nv_tileas.types import BufferType, PipelineType
 from libtile.ir.module_pass import ModulePass
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of
 from libtile.ir.tile_form import integer_of
 from libtile.lowering.agents import agent_of, is_elected
 from libtile.lowering.errors import unsupported
@@ -59,11 +59,11 @@ class CountArrivalsPass(ModulePass):
 def count_arrivals(function: Operation, workers: int, gpu: Target) -> None:
     """Count what arrives at the pipelines of a function with so many warps outside of agents. LoweringError for a
     pipeline whose sides cannot be counted."""
-    for op in walk(function):
+    for op in ops_of(function, CreatePipelineOp, TiledTmaLoadOp, ProducerCommitOp):
         match op:
             case CreatePipelineOp(pipeline=made) if isinstance(made.type, PipelineType) and made.type.has_barriers:
                 _check_consumers(op, gpu)
-                copies = any(isinstance(copy, LoadOp | TiledLoadOp) for write in _writes(op) for copy in walk(write))
+                copies = any(ops_of(write, LoadOp, TiledLoadOp) for write in _writes(op))
                 producing = _arrivals(op, ProducerAcquireOp, workers, gpu, copies=copies)
                 consuming = _arrivals(op, ConsumerWaitOp, workers, gpu) * integer_of(op.ctas, 1)
                 op.attributes |= {FULL: IntegerAttr(producing, i32), EMPTY: IntegerAttr(consuming, i32)}

@@ -36,7 +36,7 @@ from libtile.dialects.nv_tileas.types import (
     ProducerTokenType,
 )
 from libtile.ir.module_pass import ModulePass
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of, walk
 from libtile.ir.tile_form import type_text
 from libtile.lowering.errors import unsupported
 from libtile.support.records import dataclass
@@ -56,7 +56,7 @@ class PropagatePipelineIteratorsPass(ModulePass):
 
 def propagate_iterators(function: Operation) -> None:
     """Propagate the types of the pipelines of one function. LoweringError where paths that meet do not agree."""
-    pipelines = [op for op in walk(function) if isinstance(op, CreatePipelineOp)]
+    pipelines = ops_of(function, CreatePipelineOp)
     for op in pipelines:
         assert isinstance(op.pipeline.type, PipelineType)  # as its verifier says
         retype(op, op.pipeline.type)

@@ -25,7 +25,7 @@ from libtile.dialects.nv_tileaa.collectives import DotOp, ReduceOp
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileaa.shapes import BroadcastOp, ExpandDimsOp, PermuteOp, ViewOp, integers_of
 from libtile.ir.operands import operands_of
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of, walk
 from libtile.ir.tile_form import shape_of
 from libtile.lowering.tileas.cleanup import drop_unused
 from libtile.lowering.tileas.inserter import Inserter
@@ -50,7 +50,7 @@ def with_few_columns(function: FuncOp, rows: int) -> FuncOp | None:
 
 def _loop(function: FuncOp, rows: int) -> scf.ForOp | None:
     """The only loop with products, where it has several, all of few rows and enough columns."""
-    products = [op for op in walk(function) if isinstance(op, DotOp)]
+    products = ops_of(function, DotOp)
     loop = products[0].parent_op() if len(products) > 1 else None
     if not isinstance(loop, scf.ForOp) or any(op.parent_op() is not loop for op in products):
         return None

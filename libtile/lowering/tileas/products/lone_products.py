@@ -33,7 +33,7 @@ from libtile.dialects.nv_tileaa.shapes import ConstantOp, ExpandDimsOp, PermuteO
 from libtile.dialects.nv_tileaa.tokens import CreateMemTokenOp
 from libtile.dialects.nv_tileaa.types import MemTokenType
 from libtile.ir.operands import set_operand
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of, walk
 from libtile.ir.tile_form import is_tile
 from libtile.lowering.tileas.counted_loops import any_trip, known_trips
 from libtile.lowering.tileas.inserter import Inserter
@@ -52,8 +52,8 @@ def lone_products(function: FuncOp, *, of_tiles: bool) -> list[list[DotOp]]:
     get; those with one over tiles to themselves only if loops `of_tiles` are asked for. Nothing where one of them
     cannot have one."""
     groups: list[list[DotOp]] = []
-    for product in walk(function):
-        if not isinstance(product, DotOp) or not _is_lone(product, function, of_tiles):
+    for product in ops_of(function, DotOp):
+        if not _is_lone(product, function, of_tiles):
             continue
         near = [group for group in groups if any(_belong_together(product, other) for other in group)]
         groups = [group for group in groups if group not in near] + [[op for group in near for op in group] + [product]]

@@ -20,7 +20,7 @@ from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileaa.pointers import BitcastOp
 from libtile.dialects.nv_tileaa.shapes import ExpandDimsOp, PermuteOp, ViewOp, integers_of
 from libtile.ir.operands import set_operand
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of
 from libtile.ir.tile_form import shape_of
 from libtile.layouts import LinearLayout
 from libtile.layouts.builders import row_major
@@ -58,7 +58,7 @@ class _Bytes:
 
 def pack_products(function: FuncOp, gpu: Target) -> None:
     """Make products of bytes of those of a function that an instruction of the target takes so."""
-    for op in [op for op in walk(function) if isinstance(op, ScaledDotOp)]:
+    for op in ops_of(function, ScaledDotOp):
         found = [_bytes(op.a, 1), _bytes(op.b, 0)] if _is_taken(op, gpu) else []
         operands = [x for x in found if x is not None]
         block = op.parent

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from libtile.dialects.nv_tileaa.collectives import DotOp
 from libtile.dialects.nv_tileaa.functions import FuncOp
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of
 from libtile.ir.tile_form import shape_of
 from libtile.lowering.tileas.products.product_forms import transposed
 from libtile.lowering.to_tileas.accesses import contiguous_dim
@@ -27,7 +27,7 @@ def turn_products_of_bytes(function: FuncOp, gpu: Target) -> None:
     """Turn those products of a function that a loop adds up, where the target's read registers."""
     if not gpu.has("ldmatrix_bytes") or gpu.has("tcgen05"):
         return
-    for op in [op for op in walk(function) if isinstance(op, DotOp)]:
+    for op in ops_of(function, DotOp):
         if _is_better_turned(op):
             transposed(op)
 

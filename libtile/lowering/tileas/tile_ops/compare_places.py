@@ -42,7 +42,7 @@ from libtile.dialects.nv_tileas.tiles import Rearranging, ReinterpretOp
 from libtile.ir.facts import MAX_DIVISOR, power_of_two_factor
 from libtile.ir.module_pass import ModulePass
 from libtile.ir.operands import set_operand
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of
 from libtile.ir.tile_form import erase, integer_of, shape_of
 from libtile.layouts import REGISTER, LinearLayout
 from libtile.layouts.collectives import is_unit
@@ -91,8 +91,8 @@ class ComparePlacesPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in op.body.block.ops:
             if isinstance(function, FuncOp):
-                for inner in list(walk(function)):
-                    if isinstance(inner, arith.CmpiOp) and _compare_places(inner):
+                for inner in ops_of(function, arith.CmpiOp):
+                    if _compare_places(inner):
                         statistics.count("comparisons of places")
 
 

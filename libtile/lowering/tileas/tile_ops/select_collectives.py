@@ -25,7 +25,7 @@ from libtile.dialects.nv_tileas.layout import LayoutAttr
 from libtile.dialects.nv_tileas.steps import StepsAttr
 from libtile.dialects.nv_tileas.tiles import ReduceOp, ScanOp
 from libtile.ir.module_pass import ModulePass
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of
 from libtile.ir.tile_form import integer_of
 from libtile.layouts import LANE, LinearLayout
 from libtile.layouts.collectives import (
@@ -73,7 +73,7 @@ def select_collectives(function: FuncOp, gpu: Target) -> None:
     commutes and does not."""
     spec = function.kernel_spec
     assert spec is not None
-    found = [op for op in walk(function) if isinstance(op, ReduceOp | ScanOp)]
+    found = ops_of(function, ReduceOp, ScanOp)
     if not found:
         return
     kernel, rooms = Kernel(gpu, spec.num_warps), exchange_rooms(function, gpu, set(found).__contains__)

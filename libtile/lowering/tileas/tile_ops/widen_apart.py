@@ -22,7 +22,7 @@ from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileaa.pointers import FpToFpOp
 from libtile.dialects.nv_tileaa.shapes import ConstantOp
 from libtile.ir.module_pass import ModulePass
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of
 from libtile.ir.tile_form import element_of
 from libtile.lowering.apart import APART, fills_words
 from libtile.numerics.elements import STORAGE_BYTES
@@ -37,17 +37,16 @@ class WidenApartPass(ModulePass):
     name = "tileas-widen-apart"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for function in walk(op):
-            if isinstance(function, FuncOp):
-                widen_apart(function)
+        for function in ops_of(op, FuncOp):
+            widen_apart(function)
 
 
 def widen_apart(function: FuncOp) -> bool:
     """Do so in a function; returns whether any tile is widened apart."""
     widened: dict[SSAValue, list[Operation]] = {}
-    for op in walk(function):
-        if isinstance(op, FpToFpOp) and _is_apart(op):
-            widened.setdefault(op.source, []).append(op)
+    for widening in ops_of(function, FpToFpOp):
+        if _is_apart(widening):
+            widened.setdefault(widening.source, []).append(widening)
     changed = False
     for ops in widened.values():
         if len({op.parent for op in ops}) > 1 and all(map(fills_words, ops)):

@@ -16,7 +16,7 @@ from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileas.tma import TmaOp
 from libtile.dialects.nv_tileas.types import TmaDescType
 from libtile.ir.module_pass import ModulePass
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of
 from libtile.ir.tile_form import erase
 from libtile.lowering.tileas.copies.common import (
     GRID_CONSTANT,
@@ -67,8 +67,8 @@ def check_indices(function: FuncOp) -> tuple[int, int]:
                 fail(op, "tmaIdx exceed tmaDeviceNum.")
         elif index >= host:
             fail(op, "tmaIdx exceed tmaHostNum.")
-    for use in walk(function):
-        if isinstance(use, TmaOp) and index_of(use) is None:
+    for use in ops_of(function, TmaOp):
+        if index_of(use) is None:
             fail(use, "not find tmaIdx.")
     return device, host
 
@@ -79,7 +79,7 @@ def _attached(function: FuncOp) -> int:
 
 
 def _attach(function: FuncOp, recount: bool) -> None:
-    found = list(descriptors(function))
+    found = descriptors(function)
     if recount:
         for name, on_device in ((NUM_DEVICE, True), (NUM_HOST, False)):
             indices = {index_of(op) for op in found if is_on_device(op) == on_device}

@@ -25,7 +25,7 @@ from libtile.dialects.nv_tileas.layout import LayoutAttr
 from libtile.dialects.nv_tileas.tiles import CopyOp
 from libtile.dialects.nv_tileas.types import BufferType
 from libtile.ir.module_pass import ModulePass
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of
 from libtile.ir.tile_form import erase, layout_of, stored_element, stored_shape, tile
 from libtile.layouts.linear import LANE, REGISTER, WARP, LinearLayout
 from libtile.lowering.tileas.copies.common import fail
@@ -51,7 +51,7 @@ class TileasLegalizeTmemCopyPass(ModulePass):
 
 def legalize_copies(root: Operation) -> None:
     """Make the copies to and from tensor memory within an op legal."""
-    for copy in [found for found in walk(root) if isinstance(found, CopyOp)]:
+    for copy in ops_of(root, CopyOp):
         _legalize(copy)
 
 

@@ -53,7 +53,7 @@ from libtile.dialects.nv_tileas.tma_rules import check_partition
 from libtile.dialects.nv_tileas.types import AsyncTokenType, BufferType, MBarrierType, TmaDescType
 from libtile.ir.grouped_op import SEGMENTS
 from libtile.ir.module_pass import ModulePass
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of
 from libtile.ir.tile_form import element_of, erase, shape_of
 from libtile.lowering.tileas.copies.common import HOST_CODE, descriptors, fail, functions, index_of
 from libtile.lowering.tileas.inserter import Inserter
@@ -109,7 +109,7 @@ class _Lowering:
         spec = self.function.kernel_spec
         if spec is None or not spec.is_valid:
             fail(self.function, "LowerTMALoadStoreToAsync: missing or invalid KernelSpecAttr on function")
-        accesses = [op for op in walk(self.function) if isinstance(op, TiledMemOp) and self._takes_part(op)]
+        accesses = [op for op in ops_of(self.function, TiledMemOp) if self._takes_part(op)]
         self.free = FreeStages(self.function)
         self.next_index = 1 + max((index_of(op) or 0 for op in descriptors(self.function)), default=-1)
         tiles = {op: known_tile(self.function, op) for op in accesses}
@@ -486,8 +486,8 @@ def _is_stage(buffer: SSAValue) -> bool:
 
 def _check_finished(function: FuncOp) -> None:
     """Every asynchronous load has its bytes and an initialised barrier object; that to a stage has the pipeline's."""
-    for op in walk(function):
-        if not isinstance(op, TmaLoad) or _is_stage(op.group("buffer")[0]):
+    for op in ops_of(function, TmaLoad):
+        if _is_stage(op.group("buffer")[0]):
             continue
         barriers = op.group("mbarrier")
         if op.tx_count is None:

@@ -23,7 +23,7 @@ from libtile.dialects.nv_tileas.pipeline import AgentSwitchOp
 from libtile.dialects.nv_tileas.tensor_memory import AsyncDotIntoOp
 from libtile.ir.module_pass import ModulePass
 from libtile.ir.operands import set_operand
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of
 from libtile.lowering.discardable import NOT_TMA
 from libtile.lowering.tileas.cleanup import drop_unused
 from libtile.lowering.tileas.copies.tma_tiles import TmaTile, Unfit
@@ -69,8 +69,8 @@ def select_tma_stores(function: FuncOp, gpu: Target) -> None:
             if one:
                 continue
             again: list[TmaTile] = []
-            for op in list(walk(region)):
-                if not isinstance(op, TiledStoreOp) or op.atom is not None:
+            for op in ops_of(region, TiledStoreOp):
+                if op.atom is not None:
                     continue
                 try:
                     tile = storable_tile(function, op, rows)
@@ -89,7 +89,7 @@ def select_tma_stores(function: FuncOp, gpu: Target) -> None:
 def rows_of_products(switch: AgentSwitchOp) -> int:
     """Rows of the largest product that agents issue at once: those of a box of what is stored, as in the reference
     assembler's descriptors, so that warpgroups can store on their own."""
-    found = [op.atom.instruction.m for op in walk(switch) if isinstance(op, AsyncDotOp | AsyncDotIntoOp)]
+    found = [op.atom.instruction.m for op in ops_of(switch, AsyncDotOp, AsyncDotIntoOp)]
     return max(found, default=MAX_BOX)
 
 
