@@ -17,6 +17,7 @@ from xdsl.dialects.builtin import DenseArrayBase
 from xdsl.ir import Operation, SSAValue
 from xdsl.irdl import AttrSizedOperandSegments, IRDLOperation, VariadicDef
 
+from libtile.ir.clock import tick
 from libtile.ir.op_making import makes_ops
 from libtile.ir.plain_class import PlainClass
 from libtile.ir.remembered_traits import remembers_traits
@@ -33,6 +34,10 @@ class DeclaresOperands(Operation, metaclass=PlainClass):
     __eq__ = object.__eq__
     __hash__ = object.__hash__
     """As in `DeferredOp`."""
+
+    def __post_init__(self) -> None:
+        tick()
+        Operation.__post_init__(self)
 
     @classmethod
     def complete(cls) -> None:

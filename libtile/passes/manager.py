@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from libtile.ir.clock import ops_made
 from libtile.passes.pipeline import Item, Nest, PassItem, is_plain, make_pass, passes_in
 from libtile.passes.registry import PASSES
 from libtile.support import timing
@@ -111,7 +112,7 @@ class PassManager:
             if item.name not in PASSES or not PASSES[item.name].about or not is_plain(item):
                 self._pass(item)  # PipelineError for what is wrong with its options, now
         self._names: tuple[Operation, frozenset[str]] | None = None
-        """The names of the ops in an op, as long as no pass has run on it since."""
+        """The names of the ops in an op, and maybe of some that are gone: as long as passes make none, those are all."""
 
     def run(self, op: Operation) -> None:
         """Run everything; DiagnosticError when a pass fails, InvalidIrError when it leaves IR that does not verify."""
@@ -148,8 +149,10 @@ class PassManager:
             with collector_paused():
                 with timing.stage(item.name):
                     if self._has_work(item, op):
+                        made = ops_made()
                         self._pass(item).apply(Context(), op)  # type: ignore[arg-type]  # our passes take any op
-                        self._names = None
+                        if made != ops_made():
+                            self._names = None
                 if self.verify_each:
                     self._verify(item.name, op)
         except Exception as failure:

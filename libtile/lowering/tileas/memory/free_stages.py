@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, Operation, Region, SSAValue
 
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileas.pipeline import (
@@ -84,7 +84,11 @@ def _is_over(pipeline: CreatePipelineOp, op: Operation, block: Block) -> bool:
     return any(_has_results_of(reader, wait.pipeline) for wait in waits)
 
 
-def agents_past(pipeline: Operation) -> Iterator[tuple[Operation, int, list[ConsumerWaitOp]]]:
+Waits = dict[Region, list[ConsumerWaitOp]]
+"""The waits in regions of agents, kept by who asks for those of several pipelines and changes nothing meanwhile."""
+
+
+def agents_past(pipeline: Operation, known: Waits) -> Iterator[tuple[Operation, int, list[ConsumerWaitOp]]]:
     """The agents that are past the stages of a drained pipeline when some waits have ended: the one that reads them,
     and those that wait for results of the products for which another agent reads them."""
     made = pipeline.results[0]
@@ -92,10 +96,12 @@ def agents_past(pipeline: Operation) -> Iterator[tuple[Operation, int, list[Cons
     for switch in dict.fromkeys(waiting):
         if switch is None:
             continue
+        readers = _agents(made, ConsumerWaitOp)
         for number, region in enumerate(switch.regions):
-            waits = ops_of(region, ConsumerWaitOp)
+            waits = known.get(region)
+            if waits is None:
+                waits = known[region] = ops_of(region, ConsumerWaitOp)
             own = [op for op in waits if op.pipeline is made]
-            readers = _agents(made, ConsumerWaitOp)
             if readers == {(switch, number)}:
                 yield switch, number, own
             elif any(_has_results_of(readers, op.pipeline) for op in waits):

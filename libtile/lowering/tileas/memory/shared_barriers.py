@@ -212,6 +212,8 @@ class _Analysis:
         self._reads_of: dict[Operation, list[SSAValue]] | None = None
         self._readers_of: list[tuple[Span, set[tuple[Operation | None, int]]]] | None = None
         """The drained pipelines, and the agents that read the stages of each."""
+        self._asked: dict[Block, list[Operation]] = {}
+        """The ops of a block that have to do with shared memory, barriers or order: a run changes none of them."""
         self.visits = 0
         """How often an op was looked at."""
 
@@ -226,13 +228,15 @@ class _Analysis:
             self._block(self.function.regions[0].block, _NOTHING)
 
     def _block(self, block: Block, now: Open) -> Open:
-        for op in ops_in(block):
-            self.visits += 1
-            now = self._op(op, now)
+        asked = self._asked.get(block)
+        if asked is None:
+            asked = self._asked[block] = [
+                op for op in ops_in(block) if is_subclass(type(op), KNOWN) or op.regions or EXCHANGES in op.attributes
+            ]
+        self.visits += len(asked)
+        for op in asked:
+            now = self._known(op, now) if is_subclass(type(op), KNOWN) else self._other(op, now)
         return now
-
-    def _op(self, op: Operation, now: Open) -> Open:
-        return self._known(op, now) if is_subclass(type(op), KNOWN) else self._other(op, now)
 
     def _known(self, op: Operation, now: Open) -> Open:
         """An op of a class that has to do with shared memory or barriers, or with the order in which ops run."""

@@ -52,7 +52,7 @@ from libtile.ir.classes import is_subclass
 from libtile.ir.places import ops_in
 from libtile.lowering.agents import agent_of
 from libtile.lowering.errors import unsupported
-from libtile.lowering.tileas.memory.free_stages import DRAINED, agents_past, room_within, stages_bytes
+from libtile.lowering.tileas.memory.free_stages import DRAINED, Waits, agents_past, room_within, stages_bytes
 from libtile.lowering.tileas.memory.shared_memory import (
     STAGE_BARRIER_BYTES,
     alignment_of,
@@ -160,6 +160,7 @@ class Lives:
 
     def __post_init__(self) -> None:
         self._number(self.function)
+        self._waits: Waits = {}
         self._makers = [op for op in self.first if is_subclass(type(op), MAKERS)]
 
     def _number(self, op: Operation) -> None:
@@ -263,7 +264,7 @@ class Lives:
         """The agents that are past a ring's stages, and behind which op each is."""
         if DRAINED not in op.attributes:
             return
-        for switch, number, waits in agents_past(op):
+        for switch, number, waits in agents_past(op, self._waits):
             block = switch.regions[number].block
             ends = [self.last[_within(use, block)] for use in waits]
             ends += [
