@@ -23,6 +23,7 @@ from xdsl.dialects.builtin import (
     TensorType,
     container_of,
     i1,
+    i64,
 )
 from xdsl.ir import Attribute, Data, Operation, SSAValue
 from xdsl.irdl import (
@@ -42,6 +43,7 @@ from xdsl.utils.exceptions import VerifyException
 from libtile.dialects.interfaces import DividesBy, Folds, MayExcludeOverflow, Partial
 from libtile.ir.data_field import data_definition
 from libtile.ir.deferred_op import DeferredOp
+from libtile.ir.numbers import integer
 from libtile.ir.plain_class import PlainClass
 from libtile.ir.tile_form import element_of
 
@@ -369,7 +371,7 @@ class _ComparisonOp(ElementwiseOp):
         super().__init__(
             operands=[left, right],
             result_types=[like(left.type, i1)],
-            properties={"predicate": IntegerAttr(predicate, 64), **properties},
+            properties={"predicate": integer(predicate, i64), **properties},
         )
 
     @classmethod

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from math import prod
 
-from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, TensorType
+from xdsl.dialects.builtin import IndexType, IntegerType, TensorType
 from xdsl.ir import Attribute, Operation
 
 from libtile.dialects import arith
@@ -13,6 +13,7 @@ from libtile.dialects.constants import Elements, as_signed, integer_bits
 from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
 from libtile.dialects.cuda_tile.ops import build
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES, TileType
+from libtile.ir.numbers import integer
 from libtile.spec import default_spec
 
 
@@ -45,7 +46,7 @@ def constant_op(elements: Elements, type_: Attribute) -> list[Operation]:
 def _scalar(number: int, type_: IntegerType | IndexType) -> Operation:
     bits = integer_bits(type_)
     assert bits is not None  # what the type is
-    return arith.ConstantOp(IntegerAttr(number if bits == 1 else as_signed(number, bits), type_), type_)
+    return arith.ConstantOp(integer(number if bits == 1 else as_signed(number, bits), type_), type_)
 
 
 def _dense(elements: Elements, type_: TileType) -> DenseElementsAttr:

@@ -37,6 +37,7 @@ from xdsl.irdl import (
 
 from libtile.ir.grouped_op import GroupedOp
 from libtile.ir.locations import set_location
+from libtile.ir.numbers import integer, integers
 from libtile.ir.tile_types import (
     Storage,
     element_of,
@@ -214,9 +215,9 @@ def attribute_of(value: Any, cls: type[Attribute] | None = None) -> Attribute | 
     if value is None or value is False:
         return None
     if value is True:
-        return IntegerAttr(1, i1) if cls is IntegerAttr else UnitAttr()
+        return integer(1, i1) if cls is IntegerAttr else UnitAttr()
     if isinstance(value, int):
-        return IntegerAttr(value, i64)
+        return integer(value, i64)
     if isinstance(value, str):
         if cls is SymbolRefAttr:
             return SymbolRefAttr(value)
@@ -232,7 +233,7 @@ def attribute_of(value: Any, cls: type[Attribute] | None = None) -> Attribute | 
     if items and all(isinstance(v, bool) for v in items):
         return DenseArrayBase.from_list(i1, [int(v) for v in items])
     if all(isinstance(v, int) for v in items):
-        return ArrayAttr([]) if cls is ArrayAttr else DenseArrayBase.from_list(i64, items)
+        return ArrayAttr([]) if cls is ArrayAttr else integers(items, i64)
     raise TypeError(f"no attribute stands for {value!r}")
 
 

@@ -112,7 +112,7 @@ class PassManager:
             if item.name not in PASSES or not PASSES[item.name].about or not is_plain(item):
                 self._pass(item)  # PipelineError for what is wrong with its options, now
         self._names: tuple[Operation, frozenset[str]] | None = None
-        """The names of the ops in an op, and maybe of some that are gone: as long as passes make none, those are all."""
+        """The names of the ops in an op, and maybe of some that are gone: all, as long as passes make none."""
 
     def run(self, op: Operation) -> None:
         """Run everything; DiagnosticError when a pass fails, InvalidIrError when it leaves IR that does not verify."""

@@ -10,6 +10,7 @@ do not wait for each other. Types keep their layouts, so the pass works in nv_ti
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from xdsl.context import Context
@@ -122,7 +123,7 @@ def _rewrite(op: Operation) -> bool:
     if not isinstance(op, TileOp):
         return False
     name, place = op.name, reporting.place_of(op)
-    for pattern in next((PATTERNS[cls] for cls in type(op).__mro__ if cls in PATTERNS), ()):
+    for pattern in _patterns(type(op)):
         found = pattern(op)
         if found is False:
             continue
@@ -135,6 +136,12 @@ def _rewrite(op: Operation) -> bool:
             erase(op)
         return True
     return False
+
+
+@cache
+def _patterns(cls: type[Operation]) -> tuple[Pattern, ...]:
+    """Those of the nearest base that has some."""
+    return next((PATTERNS[base] for base in cls.__mro__ if base in PATTERNS), ())
 
 
 def _fold(op: Operation) -> bool:

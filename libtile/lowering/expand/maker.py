@@ -16,6 +16,7 @@ from libtile.dialects.nv_tileaa.pointers import AddPtrOp
 from libtile.dialects.nv_tileaa.shapes import BroadcastOp, ConstantOp, MakeRangeOp, SplatOp, ViewOp
 from libtile.dialects.nv_tileaa.types import PtrType
 from libtile.dialects.nv_tileas.layout import LayoutAttr, linear_layout
+from libtile.ir.numbers import integers
 from libtile.ir.tile_form import element_of, erase, is_token, shape_of
 from libtile.layouts import LinearLayout
 from libtile.layouts.renaming import reshaped, shrunk
@@ -136,7 +137,7 @@ class Maker:
 
 def array_of(numbers: Sequence[int]) -> DenseArrayBase:
     """An array attribute of i64."""
-    return DenseArrayBase.from_list(i64, list(numbers))
+    return integers(numbers, i64)
 
 
 def pointer_to(type_: Attribute) -> PtrType:

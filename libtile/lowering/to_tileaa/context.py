@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 
-from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, TensorType, i1, i32, i64
+from xdsl.dialects.builtin import IndexType, IntegerType, TensorType, i1, i32, i64
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from libtile.analysis import Facts
@@ -24,6 +24,7 @@ from libtile.dialects.nv_tileaa.tokens import CreateMemTokenOp
 from libtile.dialects.nv_tileaa.types import GLOBAL, MemRefType, MemTokenType, PtrType, TiledViewType
 from libtile.ir import tile_form
 from libtile.ir.locations import set_location
+from libtile.ir.numbers import index, integer
 from libtile.ir.tile_form import TileOp
 from libtile.lowering.rules import Rules
 from libtile.lowering.to_tileaa.views import tiling_of
@@ -182,10 +183,10 @@ class Context:
         assert isinstance(scalar.type, IntegerType)
         if scalar.type.width.data < 64:
             scalar = self.builtin(arith.ExtUIOp, [scalar], i64)
-        return self.builtin(arith.IndexCastOp, [scalar], IndexType())
+        return self.builtin(arith.IndexCastOp, [scalar], index)
 
     def constant_scalar(self, value: int, type_: IntegerType | IndexType = i32) -> SSAValue:
-        return self.emit(arith.ConstantOp(IntegerAttr(value, type_), type_)).results[0]
+        return self.emit(arith.ConstantOp(integer(value, type_), type_)).results[0]
 
     def true(self) -> SSAValue:
         return self.constant_scalar(1, i1)

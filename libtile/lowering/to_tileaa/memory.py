@@ -35,6 +35,7 @@ from libtile.dialects.nv_tileaa.pointers import AddPtrOp, BlockTileOp, GetDimSiz
 from libtile.dialects.nv_tileaa.tokens import CreateMemTokenOp, JoinMemTokenOp
 from libtile.dialects.nv_tileaa.types import MemTokenType, TiledViewType
 from libtile.ir.facts import MAX_DIVISOR, Fact, power_of_two_factor
+from libtile.ir.numbers import integers
 from libtile.ir.tile_form import shape_of
 from libtile.lowering.discardable import OUTSIDE
 from libtile.lowering.hints import chosen_hints
@@ -46,7 +47,7 @@ SCOPES = {"tl_blk": "tl_blk", "device": "gpu", "sys": "sys"}
 
 
 def _numbers(values: Sequence[int]) -> DenseArrayBase:
-    return DenseArrayBase.from_list(i64, [min(v, MAX_DIVISOR) for v in values])
+    return integers([min(v, MAX_DIVISOR) for v in values], i64)
 
 
 def ordering(op: CudaTileOp) -> dict[str, Any]:

@@ -7,6 +7,8 @@ knows when these run and with what. Which ops can be compiled is for the emissio
 
 from __future__ import annotations
 
+from functools import cache
+
 from xdsl.dialects.builtin import IndexType, IntegerType, TensorType
 from xdsl.ir import Attribute, Operation
 
@@ -67,6 +69,14 @@ def check_convertible(function: FuncOp) -> KernelSpecAttr:
 def _problem(op: Operation) -> str | None:
     """What keeps an op from being converted; None when nothing does."""
     cls = type(op)
+    if not op.regions and not _is_asked(cls):
+        for value in op._operands:
+            if isinstance(value._type, QueueType) and _holds_tiles(value._type):
+                return _HOLDS_TILES
+        for value in op.results:
+            if isinstance(value._type, QueueType) and _holds_tiles(value._type):
+                return _HOLDS_TILES
+        return None
     if is_subclass(cls, PIPELINE_OPS):
         return _pipeline_problem(op)
     if op.regions:
@@ -86,6 +96,12 @@ def _problem(op: Operation) -> str | None:
     if is_subclass(cls, _ACCESSES):
         return _access_problem(op)
     return _product_problem(op)
+
+
+@cache
+def _is_asked(cls: type[Operation]) -> bool:
+    """Whether there is more to ask of the ops of a class than for the types of their values."""
+    return issubclass(cls, (*PIPELINE_OPS, CallOp, *_ACCESSES, DotOp))
 
 
 def _pipeline_problem(op: Operation) -> str | None:

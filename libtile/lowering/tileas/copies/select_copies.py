@@ -22,7 +22,6 @@ from collections.abc import Callable, Sequence
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import (
-    DenseArrayBase,
     IndexType,
     IntegerAttr,
     IntegerType,
@@ -49,6 +48,7 @@ from libtile.dialects.nv_tileas.tiles import CopyOp
 from libtile.dialects.nv_tileas.types import BufferType
 from libtile.ir.locations import set_location
 from libtile.ir.module_pass import ModulePass
+from libtile.ir.numbers import integer, integers
 from libtile.ir.operands import operand_of
 from libtile.ir.places import all_ops
 from libtile.ir.tile_form import Given, build, erase, operand_group
@@ -100,7 +100,7 @@ class _Selector:
     def run(self, function: Operation) -> None:
         for op in all_ops(function):
             if isinstance(op, MakeMemRefOp) and OFFSET_BITS not in op.attributes and (bits := index_bits(op)):
-                op.attributes[OFFSET_BITS] = IntegerAttr(bits, i64)
+                op.attributes[OFFSET_BITS] = integer(bits, i64)
             choose = _CHOICES.get(type(op))
             if choose is not None and is_open(op):
                 choose(self, op)
@@ -232,7 +232,7 @@ class _Selector:
             count = view.moved_width(layout)
             kind = "stg" if isinstance(op, memory.TiledStoreOp) else "ldg"
             _choose(op, kind, view.bits * count, dim, layout)
-        op.properties["masked"] = DenseArrayBase.from_list(i64, view.masked)
+        op.properties["masked"] = integers(view.masked, i64)
         if layout.out_dims and view.bits * count < MAX_BITS:
             op.attributes[NOT_WIDE] = StringAttr(view_reason(view, layout))
 
@@ -299,7 +299,7 @@ class _Selector:
 
     def _whole(self, op: Operation, kind: str, view: ViewAccess, layout: LinearLayout, count: int) -> None:
         _choose(op, kind, view.bits * count, view.contiguous or 0, layout)
-        op.properties["masked"] = DenseArrayBase.from_list(i64, view.masked)
+        op.properties["masked"] = integers(view.masked, i64)
 
     def _view(self, op: Operation) -> ViewAccess:
         view = view_access(op)
@@ -441,7 +441,7 @@ class _At:
         return self.add(made).results[0]
 
     def number(self, value: int) -> SSAValue:
-        return self.value(arith.ConstantOp(IntegerAttr(value, i64)))
+        return self.value(arith.ConstantOp(integer(value, i64)))
 
 
 # -- checks at run time -----------------------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
+from xdsl.dialects.builtin import ModuleOp, i64
 from xdsl.ir import Block, Operation
 
 from libtile.codegen.exchange import Exchange
@@ -39,6 +39,7 @@ from libtile.dialects.nv_tileas.tiles import BarrierOp
 from libtile.dialects.nv_tileas.tma import CreateMBarrierOp, InvalidateMBarrierOp
 from libtile.ir.classes import is_subclass
 from libtile.ir.module_pass import ModulePass
+from libtile.ir.numbers import integer
 from libtile.ir.places import ops_of
 from libtile.layouts.shared_access import ALIGNMENT
 from libtile.lowering.errors import unsupported
@@ -90,8 +91,8 @@ def allocate(function: FuncOp, gpu: Target) -> None:
     total = _place_exchanges(storages)
     if total:
         alignment = max((s.alignment for s in storages.placed), default=STAGE_ALIGNMENT)
-        function.attributes[BYTES] = IntegerAttr(total, i64)
-        function.attributes[BYTES_ALIGNMENT] = IntegerAttr(max(alignment, STAGE_ALIGNMENT), i64)
+        function.attributes[BYTES] = integer(total, i64)
+        function.attributes[BYTES_ALIGNMENT] = integer(max(alignment, STAGE_ALIGNMENT), i64)
 
 
 def end_barrier_objects(function: FuncOp) -> None:
@@ -146,10 +147,10 @@ class PlacedStorages:
             if storage.limit > self.limit:
                 where = f"needs {storage.size} bytes of shared memory from {storage.offset} on"
                 raise unsupported(storage.op, f"{where}, and {gpu.name} has {self.limit}", gpu.name)
-            storage.op.attributes[storage.attribute] = IntegerAttr(storage.offset, i64)
+            storage.op.attributes[storage.attribute] = integer(storage.offset, i64)
         for storage, pipeline in self.lives.within():
             storage.offset += integer_attribute(pipeline, OFFSET)
-            storage.op.attributes[OFFSET] = IntegerAttr(storage.offset, i64)
+            storage.op.attributes[OFFSET] = integer(storage.offset, i64)
             self.placed.append(storage)
         self.placed.sort(key=lambda s: s.start)
 
