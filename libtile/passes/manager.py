@@ -9,10 +9,11 @@ What is printed, counted, left out or written down on the way are instruments: s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from libtile.ir.clock import ops_made
+from libtile.ir.places import inner_ops
 from libtile.passes.pipeline import Item, Nest, PassItem, is_plain, make_pass, passes_in
 from libtile.passes.registry import PASSES
 from libtile.support import timing
@@ -114,6 +115,7 @@ class PassManager:
         self._names: tuple[Operation, frozenset[str]] | None = None
         """The names of the ops in an op, and maybe of some that are gone: all, as long as passes make none."""
 
+    @collector_paused()
     def run(self, op: Operation) -> None:
         """Run everything; DiagnosticError when a pass fails, InvalidIrError when it leaves IR that does not verify."""
         for instrument in self.instruments:
@@ -131,7 +133,7 @@ class PassManager:
             if isinstance(item, PassItem):
                 self._run_pass(item, op)
                 continue
-            for inner in list(_below(op)):
+            for inner in inner_ops(op):
                 if item.anchor in (inner.name, "any"):
                     self._run_items(item.items, inner)
 
@@ -146,15 +148,14 @@ class PassManager:
             instrument.before(run, op)
         self.warnings += _left_alone(item.name, op)
         try:
-            with collector_paused():
-                with timing.stage(item.name):
-                    if self._has_work(item, op):
-                        made = ops_made()
-                        self._pass(item).apply(Context(), op)  # type: ignore[arg-type]  # our passes take any op
-                        if made != ops_made():
-                            self._names = None
-                if self.verify_each:
-                    self._verify(item.name, op)
+            with timing.stage(item.name):
+                if self._has_work(item, op):
+                    made = ops_made()
+                    self._pass(item).apply(Context(), op)  # type: ignore[arg-type]  # our passes take any op
+                    if made != ops_made():
+                        self._names = None
+            if self.verify_each:
+                self._verify(item.name, op)
         except Exception as failure:
             for instrument in self.instruments:
                 instrument.failed(run, op, failure)
@@ -228,20 +229,12 @@ def _left_alone(name: str, op: Operation) -> list[Diagnostic]:
     ]
 
 
-def _functions(op: Operation) -> Iterator[Operation]:
+def _functions(op: Operation) -> list[Operation]:
     """The functions in an op, or the op itself when it is one."""
     if op.name in _FUNCTIONS:
-        yield op
-    elif op.name in _MODULES:
-        for inner in _below(op):
-            yield from _functions(inner)
+        return [op]
+    return [found for inner in inner_ops(op) for found in _functions(inner)] if op.name in _MODULES else []
 
 
 _FUNCTIONS = ("cuda_tile.entry", "nv_tileaa.func")
 _MODULES = ("builtin.module", "cuda_tile.module")
-
-
-def _below(op: Operation) -> Iterator[Operation]:
-    for region in op.regions:
-        for block in region.blocks:
-            yield from block.ops

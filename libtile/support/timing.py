@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 
 from libtile.support.records import dataclass, field
@@ -58,13 +58,17 @@ def collect() -> Iterator[Report]:
         _active.reset(token)
 
 
-@contextmanager
-def stage(name: str) -> Iterator[None]:
+def stage(name: str) -> AbstractContextManager[None]:
     """The body is (a part of) the stage of this name."""
     report = _active.get()
-    if report is None:
-        yield
-        return
+    return _UNMEASURED if report is None else _measured(report, name)
+
+
+_UNMEASURED = nullcontext()
+
+
+@contextmanager
+def _measured(report: Report, name: str) -> Iterator[None]:
     start, before = time.perf_counter(), report.booked
     try:
         yield

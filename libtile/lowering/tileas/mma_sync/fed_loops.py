@@ -19,7 +19,6 @@ product that is cut along k (`depth_slices`) takes its step's tiles in parts, ea
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import takewhile
 
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
@@ -49,7 +48,7 @@ from libtile.dialects.nv_tileas.types import (
     PipelineType,
     ProducerTokenType,
 )
-from libtile.ir.places import ops_of
+from libtile.ir.places import ops_in, ops_of
 from libtile.ir.tile_form import element_of, erase, shape_of
 from libtile.layouts import LinearLayout
 from libtile.layouts.parts import part_layout
@@ -343,21 +342,22 @@ class FedLoop:
             if op.parent is not self.body or not isinstance(op, (ConvertLayoutOp, *RENAMING)):
                 continue
             self._put_off(op.results[0])
-            places = self._places
-            users = [self._of_body(use.operation) for use in op.results[0].uses]
-            first = min(users, key=lambda user: places[user], default=op)
-            if self._products_before(first) > self._products_before(op):
+            users = {self._of_body(use.operation) for use in op.results[0].uses}
+            behind, multiplies = op.next_op, False
+            while users and behind is not None and behind not in users:
+                multiplies = multiplies or bool(ops_of(behind, *PRODUCTS))
+                behind = behind.next_op
+            if multiplies and behind is not None:
                 op.detach()
-                self.body.insert_op_before(op, first)
+                self.body.insert_op_before(op, behind)
 
-    @property
-    def _places(self) -> dict[Operation, int]:
-        return {op: number for number, op in enumerate(self.body.ops)}
-
-    def _products_before(self, op: Operation) -> int:
-        """How many ops of the body are or hold products, and stand in front of an op."""
-        before = takewhile(lambda other: other is not op, self.body.ops)
-        return sum(bool(ops_of(other, *PRODUCTS)) for other in before)
+    def _places(self) -> dict[Operation, tuple[int, int]]:
+        """The number of each op of the body as it stands now, and how many in front of it are or hold products."""
+        found, products = dict[Operation, tuple[int, int]](), 0
+        for op in ops_in(self.body):
+            found[op] = len(found), products
+            products += bool(ops_of(op, *PRODUCTS))
+        return found
 
     def _read_whole(self, ring: Ring, at: Inserter, last: Operation) -> None:
         """A turn that reads the tiles of a ring as a whole, in each layout together with what is first used between the
@@ -383,7 +383,7 @@ class FedLoop:
     def _first_uses(self, ring: Ring, last: Operation) -> list[tuple[Operation, list[Wanted]]]:
         """What is read of the stages of a ring, by the products that it is first used between, and the first op that
         uses some of it, in the order of these."""
-        places, found = self._places, dict[int, tuple[Operation, list[Wanted]]]()
+        places, found = self._places(), dict[int, tuple[Operation, list[Wanted]]]()
         uses: list[tuple[Operation, Wanted]] = []
         for load in ring.loads:
             for type_ in read_types(load):
@@ -392,7 +392,7 @@ class FedLoop:
                 ]
                 uses.append((min((*users, last), key=lambda op: places[op]), (load, type_)))
         for op, wanted in sorted(uses, key=lambda use: places[use[0]]):
-            found.setdefault(self._products_before(op), (op, []))[1].append(wanted)
+            found.setdefault(places[op][1], (op, []))[1].append(wanted)
         order = {wanted: number for number, (_, wanted) in enumerate(uses)}
         return [(op, sorted(held, key=lambda wanted: order[wanted])) for op, held in found.values()]
 
