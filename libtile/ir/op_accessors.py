@@ -9,7 +9,7 @@ properties that say it in one: `test/ir/test_op_accessors.py` compares them on e
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from functools import lru_cache
 from itertools import accumulate
 from typing import Any
 
@@ -108,7 +108,7 @@ def _bounds_of(op: Operation) -> tuple[int, ...]:
     return _bounds(sizes_of(sizes))
 
 
-@cache
+@lru_cache(maxsize=1024)
 def _bounds(sizes: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(accumulate(sizes, initial=0))
 
