@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -84,11 +85,16 @@ def for_type_checkers(tree: ast.Module) -> set[ast.AST]:
     return {node for guard in guards for statement in guard.body for node in ast.walk(statement)}
 
 
+@cache
+def _tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 def imported(module: str, path: Path, types_as_well: bool = True) -> Iterator[tuple[int, str]]:
     """What a module imports of the package, with what it has for a type checker only or without: the line, and the
     module that is meant."""
     package = module.split(".") if path.name == "__init__.py" else module.split(".")[:-1]
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    tree = _tree(path)
     skipped = set() if types_as_well else for_type_checkers(tree)
     for node in ast.walk(tree):
         if node in skipped:
@@ -104,9 +110,15 @@ def imported(module: str, path: Path, types_as_well: bool = True) -> Iterator[tu
         yield from ((node.lineno, name) for name in names if name in MODULES)
 
 
-IMPORTS = [
-    (name, path, line, other) for name, path in MODULES.items() for line, other in imported(name, path) if other != name
-]
+@cache
+def imports() -> list[tuple[str, Path, int, str]]:
+    """Who imports what of the package, and where. It takes seconds, which are no other test's."""
+    return [
+        (name, path, line, other)
+        for name, path in MODULES.items()
+        for line, other in imported(name, path)
+        if other != name
+    ]
 
 
 def test_files_import_one_way() -> None:
@@ -130,7 +142,7 @@ def test_every_room_has_a_layer():
 def test_a_room_imports_earlier_ones_only(name):
     wrong = [
         f"{path.relative_to(ROOT)}:{line} imports {other}"
-        for module, path, line, other in IMPORTS
+        for module, path, line, other in imports()
         if room(module) == name and room(other) != name
         if LEVEL[room(other)] >= LEVEL[name] or room(other) not in ALL_IN_ALL.get(name, LEVEL)
     ]
@@ -144,7 +156,7 @@ def test_stages_of_the_lowering_import_earlier_ones_only():
 
     wrong = [
         f"{path.relative_to(ROOT)}:{line} imports {other}"
-        for module, path, line, other in IMPORTS
+        for module, path, line, other in imports()
         if room(module) == room(other) == "lowering" and stage(other) > stage(module) >= 0
     ]
     assert not wrong, "\n".join(wrong)
@@ -159,7 +171,7 @@ def test_rooms_of_the_passes_of_nv_tileas_import_earlier_ones_only():
 
     wrong = [
         f"{path.relative_to(ROOT)}:{line} imports {other}"
-        for module, path, line, other in IMPORTS
+        for module, path, line, other in imports()
         if level(other) > level(module) >= 0
     ]
     assert not wrong, "\n".join(wrong)
@@ -188,7 +200,7 @@ CHOICES = (
 def test_what_is_emitted_and_said_was_chosen_before(reader):
     wrong = [
         f"{path.relative_to(ROOT)}:{line} imports {other}"
-        for module, path, line, other in IMPORTS
+        for module, path, line, other in imports()
         if (module + ".").startswith(reader + ".") and other.startswith(CHOICES) and other not in CHOSEN_BEFORE[reader]
     ]
     assert not wrong, "\n".join(wrong)

@@ -16,7 +16,7 @@ from .cuda_corpus import CASES
 
 Modules = Callable[[Source, str, str], Any]
 
-CLEAN = [case for case in CASES if case.launch().fault is None]
+CLEAN = [case for case in CASES if case.fault is None]
 MANY_CTAS = [case for case in CLEAN if np.prod(case.grid) > 1]
 BY_ENTRY = {case.entry: case for case in CASES}
 

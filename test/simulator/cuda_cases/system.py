@@ -37,17 +37,17 @@ def assert_holds(rng: np.random.Generator) -> Launch:
     return Launch([np.zeros(32, np.int32), a], {0: a + 1})
 
 
-@SYSTEM.add()
+@SYSTEM.add(fault="assert")
 def assert_fails(rng: np.random.Generator) -> Launch:
     a = rng.integers(0, 100, 32).astype(np.int32)
     a[19] = -1
-    return Launch([np.zeros(32, np.int32), a], fault="assert")
+    return Launch([np.zeros(32, np.int32), a])
 
 
-@SYSTEM.add()
+@SYSTEM.add(fault="trap")
 def trap_when(rng: np.random.Generator) -> Launch:
     a = np.arange(32, dtype=np.int32)
-    return Launch([np.zeros(32, np.int32), a], fault="trap")
+    return Launch([np.zeros(32, np.int32), a])
 
 
 @SYSTEM.add()

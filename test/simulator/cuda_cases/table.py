@@ -106,7 +106,7 @@ class Launch:
     """Arguments in parameter order, and a check for each array that is looked at afterwards.
 
     `expected` maps a parameter's index to a check or to the exact array; `output` is the exact printf text;
-    `fault` is the kind of fault that must stop the launch; `varies` marks results that the ISA leaves to the
+    `fault` is the kind of fault that must stop the launch (see `Case`); `varies` marks results that the ISA leaves to the
     machine (clock values, order of atomics), which are checked but not compared bit for bit with a GPU.
     """
 
@@ -139,10 +139,14 @@ class Case:
     cluster: tuple[int, int, int] = (1, 1, 1)
     dynamic_shared: int = 0
     archs: tuple[str, ...] = ("sm_80", "sm_90")
+    fault: str | None = None
+    """The kind of fault that must stop it, known before a launch is made."""
 
     def launch(self, variant: int = 0) -> Launch:
         """Fresh arguments: the same for every call with one variant, other random numbers for another."""
-        return self.build(np.random.default_rng([variant, *self.entry.encode()]))
+        launch = self.build(np.random.default_rng([variant, *self.entry.encode()]))
+        launch.fault = self.fault
+        return launch
 
 
 class Family:
@@ -161,6 +165,7 @@ class Family:
         cluster: int | tuple[int, ...] = 1,
         dynamic_shared: int = 0,
         archs: tuple[str, ...] | None = None,
+        fault: str | None = None,
     ) -> Callable[[Callable[[np.random.Generator], Launch]], Callable[[np.random.Generator], Launch]]:
         """Register the decorated function as the kernel `entry` (its own name unless given)."""
 
@@ -175,6 +180,7 @@ class Family:
                     _dim3(cluster),
                     dynamic_shared,
                     self.source.archs if archs is None else archs,
+                    fault,
                 )
             )
             return build
