@@ -422,7 +422,8 @@ def test_the_child_ends_with_the_process_that_it_works_for(shared: Tools, tmp_pa
     process.kill()
     process.wait()
     wait_for_the_end(child)
-    assert shared.figures()[1] == 0 and not os.listdir(tmp_path)
+    wait_for(lambda: shared.figures()[1] == 0)  # the server learns of it when it looks
+    assert not os.listdir(tmp_path)
     os.close(read)
     os.close(write)
 

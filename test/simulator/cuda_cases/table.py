@@ -106,8 +106,8 @@ class Launch:
     """Arguments in parameter order, and a check for each array that is looked at afterwards.
 
     `expected` maps a parameter's index to a check or to the exact array; `output` is the exact printf text;
-    `fault` is the kind of fault that must stop the launch (see `Case`); `varies` marks results that the ISA leaves to the
-    machine (clock values, order of atomics), which are checked but not compared bit for bit with a GPU.
+    `fault` is the kind of fault that must stop the launch, which its case tells; `varies` marks results that the ISA
+    leaves to the machine (clock values, order of atomics), which are checked but not compared bit for bit with a GPU.
     """
 
     args: list[Any]
