@@ -234,7 +234,9 @@ class AsyncEngine(MBarriers):
             # The pending count goes up now and down when the copies are complete.
             for barrier in barriers:
                 barrier.pending += 1
-        mine = [(batch, np.isin(batch.threads, threads) & ~batch.done) for batch in self.copies]
+        asks = np.zeros(self.thread_count, dtype=bool)
+        asks[threads] = True
+        mine = [(batch, asks[batch.threads] & ~batch.done) for batch in self.copies]
         races = self.races
         clocks = [races.snapshot(w) for w in np.unique(threads >> 5).tolist()] if races is not None else []
 
@@ -242,10 +244,11 @@ class AsyncEngine(MBarriers):
             for batch, wanted in mine:
                 self._deliver(batch, wanted & ~batch.done)
             self.copies = [batch for batch in self.copies if not batch.done.all()]
-            for barrier in barriers:
-                if races is not None:
+            if races is not None:
+                for place in {barrier.place for barrier in barriers}:
                     for clock in clocks:
-                        races.publish(barrier.place >> 2, clock)
+                        races.publish(place >> 2, clock)
+            for barrier in barriers:
                 barrier.pending -= 1
                 self._advance(barrier)
 

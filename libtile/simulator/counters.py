@@ -128,10 +128,9 @@ class Counters:
         np.not_equal(ordered[1:], ordered[:-1], out=keep[1:])
         unique = ordered[keep]
         slots = (unique >> 32) * 32 + (unique & 31)
-        low = int(slots[0])
-        depth = np.bincount(slots - (low & ~31))
-        pad = -len(depth) % 32
-        worst = np.pad(depth, (0, pad)).reshape(-1, 32).max(axis=1)
+        first, last = int(unique[0]) >> 32, int(unique[-1]) >> 32
+        depth = np.bincount(slots - first * 32, minlength=(last - first + 1) * 32)
+        worst = depth.reshape(-1, 32).max(axis=1)
         wavefronts = int(worst.sum())
         conflicts = wavefronts - int(np.count_nonzero(worst))
         self.shared_requests += 1 + int(np.count_nonzero(warp[1:] != warp[:-1]))

@@ -161,9 +161,9 @@ class Products(TensorCopies):
         if not self.check_products:
             return
         state = self._product_registers(g.frame)
-        state.accumulating[np.ix_(state.rows(call.accumulators), warps)] += 1
-        state.reading[np.ix_(state.rows(call.a_registers), warps)] += 1
-        state.shape[np.ix_(state.rows(call.accumulators), warps)] = call.shape
+        state.accumulating[state.rows(call.accumulators)[:, None], warps] += 1
+        state.reading[state.rows(call.a_registers)[:, None], warps] += 1
+        state.shape[state.rows(call.accumulators)[:, None], warps] = call.shape
         if self.check:
             for operand in operands:
                 for number in range(len(operand.offsets)):
@@ -187,11 +187,11 @@ class Products(TensorCopies):
             ("accumulates in", accumulators, state.reading),
             ("reads A from", left, state.accumulating),
         ):
-            clash = busy[np.ix_(rows, warps)] > 0
+            clash = busy[rows[:, None], warps] > 0
             if clash.any():
                 self._fault_in_flight(ins, state, rows, clash, g, warps, f"the product {role}")
         rows = np.concatenate([accumulators, left])
-        lines = state.accessed[np.ix_(rows, warps)]
+        lines = state.accessed[rows[:, None], warps]
         if lines.any():
             row, column = (int(x[0]) for x in np.nonzero(lines))
             text = (
@@ -199,7 +199,7 @@ class Products(TensorCopies):
                 f"{state.names[rows[row]]} at PTX line {int(lines[row, column])}"
             )
             self._fault_warps("wgmma-fence", text, ins, g, warps[lines.any(axis=0)])
-        shapes = state.shape[np.ix_(accumulators, warps)]
+        shapes = state.shape[accumulators[:, None], warps]
         other = (shapes != 0) & (shapes != call.shape)
         if other.any():
             row = int(np.nonzero(other)[0][0])
@@ -254,7 +254,7 @@ class Products(TensorCopies):
             return
         rows = state.rows(registers)
         if self.products:
-            at = np.ix_(rows, warps)
+            at = rows[:, None], warps
             clash = (state.accumulating[at] > 0) | (state.reading[at] > 0)
             if clash.any():
                 self._fault_in_flight(ins, state, rows, clash, g, warps, "the instruction uses")
@@ -369,8 +369,8 @@ class Products(TensorCopies):
             return
         state = self._product_registers(product.frame)
         warps = product.warps[ready]
-        state.accumulating[np.ix_(state.rows(product.targets), warps)] -= 1
-        state.reading[np.ix_(state.rows(product.sources), warps)] -= 1
+        state.accumulating[state.rows(product.targets)[:, None], warps] -= 1
+        state.reading[state.rows(product.sources)[:, None], warps] -= 1
         if not self.check or isinstance(product, Copy):
             return
         for operand in product.operands:

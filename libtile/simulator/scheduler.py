@@ -119,16 +119,17 @@ class Scheduler(RegisterPool):
     def _random_choice(self, rng: np.random.Generator) -> tuple[np.ndarray | None, int, int]:
         self.complete_some_products(rng)
         self.complete_some_operations(rng)
-        ready = np.flatnonzero(self.key < FAR)
         if self.polling_count and int(rng.integers(4)) == 0:
             self._wake_pollers()
-            ready = np.flatnonzero(self.key < FAR)
-        warps = np.unique(ready >> 5)
+        warps = np.flatnonzero(self.key.reshape(-1, 32).min(axis=1) < FAR)
         warp = int(warps[rng.integers(len(warps))])
         lanes = self.key[warp * 32 : warp * 32 + 32]
-        keys = np.unique(lanes[lanes < FAR])
         # Mostly the reconverging choice, sometimes another one: lanes of a warp may be in any order too.
-        chosen = int(keys[0] if rng.integers(4) else keys[rng.integers(len(keys))])
+        if rng.integers(4):
+            chosen = int(lanes.min())
+        else:
+            keys = np.unique(lanes[lanes < FAR])
+            chosen = int(keys[rng.integers(len(keys))])
         mask = lanes == chosen
         if self.waiting_count:
             mask = mask | (self.waiting[warp * 32 : warp * 32 + 32] == chosen)

@@ -103,7 +103,8 @@ def unpack_elements(regs: np.ndarray, kind: str, packed4: bool = False) -> np.nd
 
 def fragment(g: ThreadGroup, regs: tuple[np.ndarray, ...]) -> np.ndarray:
     """Registers as [warps, 32, registers]."""
-    return np.stack([g.to_warps(np.broadcast_to(r, (g.n,))) for r in regs], axis=-1)
+    shape = (g.n,)
+    return np.stack([g.to_warps(r if r.shape == shape else np.broadcast_to(r, shape)) for r in regs], axis=-1)
 
 
 def _matrix(frag: np.ndarray, index: np.ndarray) -> np.ndarray:

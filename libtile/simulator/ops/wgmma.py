@@ -84,13 +84,13 @@ class Wgmma:
         spec = self.spec
         kind = spec.mma.a if which == "a" else spec.mma.b
         transposed = spec.a_transposed if which == "a" else spec.b_transposed
-        slots = g.warps // M.cta_warps
-        keys = np.stack([slots, descriptors.view(np.int64)], axis=1)
-        unique, inverse, left = np.unique(keys, axis=0, return_inverse=True, return_counts=True)
-        inverse = inverse.reshape(-1)
+        slots = (g.warps // M.cta_warps).tolist()
+        keys = list(zip(slots, descriptors.view(np.uint64).tolist(), strict=True))  # few: np.unique takes longer
+        unique = {key: number for number, key in enumerate(sorted({*keys}))}
+        inverse = np.array([unique[key] for key in keys])
+        left = np.bincount(inverse)
         found = []
-        for number, (_, signed) in enumerate(unique.tolist()):
-            descriptor = signed & (2**64 - 1)
+        for (_, descriptor), number in unique.items():
             owner = g.warps[np.flatnonzero(inverse == number)[0]] * 32
             self._check_descriptor(M, descriptor, which, np.array([owner]))
             at = descriptor_offsets(descriptor, outer, spec.mma.k, _BITS[kind], transposed)
