@@ -90,9 +90,12 @@ class InFlight:
     group: np.ndarray
     computed: np.ndarray = field(init=False)
     waited: np.ndarray = field(init=False)
+    left: int = field(init=False)
+    """How many warps it is not computed for."""
 
     def __post_init__(self) -> None:
         self.computed = np.zeros(len(self.warps), dtype=bool)
+        self.left = len(self.warps)
         self.waited = np.zeros(len(self.warps), dtype=bool)
 
 
@@ -338,11 +341,12 @@ class Products(TensorCopies):
         """A random schedule: now and then, some warp's oldest products are computed before they are waited for."""
         if not self.products or int(rng.integers(_EARLY)):
             return
-        open_warps = np.unique(np.concatenate([p.warps[~p.computed] for p in self.products]))
-        if not len(open_warps):
+        unfinished = [product for product in self.products if product.left]
+        if not unfinished:
             return
+        open_warps = np.unique(np.concatenate([p.warps[~p.computed] for p in unfinished]))
         warp = int(open_warps[rng.integers(len(open_warps))])
-        mine = [p for p in self.products if ((p.warps == warp) & ~p.computed).any()]
+        mine = [p for p in unfinished if ((p.warps == warp) & ~p.computed).any()]
         for product in mine[: 1 + int(rng.integers(len(mine)))]:
             self._compute(product, (product.warps == warp) & ~product.computed)
 
@@ -353,6 +357,7 @@ class Products(TensorCopies):
         rows = np.flatnonzero(chosen)
         threads = product.threads[np.isin(product.threads >> 5, product.warps[rows])]
         product.computed[rows] = True
+        product.left -= len(rows)
         if isinstance(product, Copy):
             source = product.frame.registers[product.source].view(np.uint32)
             _write(product.frame, product.target, threads, source[threads])

@@ -61,12 +61,14 @@ class Scheduler(RegisterPool):
     def others_min(self, ids: np.ndarray | None, key: int) -> int:
         """The key at which the running threads, which are at `key`, meet others; marks the running ones.
 
-        Others that are behind are those whom this turn passes over.
+        Others that are behind are those whom this turn passes over. Who runs one unit at a time meets nobody.
         """
         if ids is None:
             self.key[:] = FAR
             return FAR
         self.key[ids] = FAR
+        if self.one_unit_at_a_time:
+            return FAR
         lowest = int(self.key.min())
         return lowest if lowest > key else int(self.key[self.key > key].min())
 
@@ -121,7 +123,7 @@ class Scheduler(RegisterPool):
         self.complete_some_operations(rng)
         if self.polling_count and int(rng.integers(4)) == 0:
             self._wake_pollers()
-        warps = np.flatnonzero(self.key.reshape(-1, 32).min(axis=1) < FAR)
+        warps = (self.key.reshape(-1, 32).min(axis=1) < FAR).nonzero()[0]
         warp = int(warps[rng.integers(len(warps))])
         lanes = self.key[warp * 32 : warp * 32 + 32]
         # Mostly the reconverging choice, sometimes another one: lanes of a warp may be in any order too.
@@ -133,7 +135,7 @@ class Scheduler(RegisterPool):
         mask = lanes == chosen
         if self.waiting_count:
             mask = mask | (self.waiting[warp * 32 : warp * 32 + 32] == chosen)
-        ids = np.flatnonzero(mask) + warp * 32
+        ids = mask.nonzero()[0] + warp * 32
         self._unpark(ids)
         if len(ids) == self.thread_count:
             return None, chosen, NO_LIMIT
