@@ -8,8 +8,9 @@ few foldings here (on integer constants) only keep the text small: LLVM does the
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import groupby
 
 from libtile.codegen.exchange import Exchange, Exchanges
 from libtile.codegen.llvm_text import quoted, symbol
@@ -62,6 +63,12 @@ class Value:
 
 _PARTIAL = ("div", "rem")
 """How operations end that are not defined for all operands."""
+
+_PURE = tuple(
+    f"llvm.{name}."
+    for name in ("abs", "ctpop", "fabs", "smax", "smin", "ssub.sat", "umax", "umin", "usub.sat", "nvvm.bmsk")
+)
+"""How the names of intrinsics begin that compute with numbers, have no effect and are defined for all of them."""
 
 Line = tuple[str, str]
 """A line of LLVM IR, and the name of its debug location, such as `!12`; empty for none."""
@@ -240,6 +247,17 @@ class KernelBuilder:
             value = block.computed[text] = self._emit_in(block, type_, text)
         return value
 
+    def by_depth(self, values: Iterable[Value]) -> list[list[Value]]:
+        """Values that are to be joined, in groups in the order in which to do so: with `places`, those first that the
+        fewest loops change, as `compute` joins them in front of the others. Without, they are one group."""
+        if not self.places:
+            return [list(values)]
+        depth = self._depth
+        return [list(group) for _, group in groupby(sorted(values, key=depth), depth)]
+
+    def _depth(self, value: Value) -> int:
+        return self._depths.get(value.text, 0)
+
     def _emit_in(self, block: Block, type_: LlvmType, text: str) -> Value:
         if block is self.block:
             return self.emit(type_, text)
@@ -325,7 +343,7 @@ class KernelBuilder:
             self._barriers += name.startswith(BARRIER)
             self.line(text)
             return Value(VOID, "")
-        return self.emit(result, text)
+        return self.compute(result, text, arguments) if name.startswith(_PURE) else self.emit(result, text)
 
     def asm(
         self,

@@ -44,7 +44,7 @@ def compare_floats(b: KernelBuilder, lhs: Value, rhs: Value, predicate: str, ord
 
 def are_floats_so(b: KernelBuilder, lhs: Value, rhs: Value, condition: str) -> Value:
     """An i1: whether a condition of LLVM's `fcmp` (`olt`, `uno`, ...) holds between floats."""
-    return b.emit(I1, f"fcmp {condition} {lhs.typed}, {rhs.text}")
+    return b.compute(I1, f"fcmp {condition} {lhs.typed}, {rhs.text}", (lhs, rhs))
 
 
 def is_nan(b: KernelBuilder, value: Value) -> Value:

@@ -182,7 +182,7 @@ def _takes_pairs(b: KernelBuilder, name: str, type_: LlvmType) -> bool:
 
 def neg(b: KernelBuilder, source: Value) -> Value:
     """The number with the other sign."""
-    return b.emit(source.type, f"fneg {source.typed}")
+    return b.compute(source.type, f"fneg {source.typed}", (source,))
 
 
 def abs_(b: KernelBuilder, source: Value) -> Value:

@@ -13,11 +13,11 @@ that accesses differ by immediate offsets only.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Callable, Iterable, Sequence
 
 from libtile.codegen.builder import KernelBuilder, Value, integer
 from libtile.codegen.llvm_types import I32, I64, IntType
-from libtile.codegen.memory import both
 from libtile.codegen.tile import Tile, thread_part
 from libtile.codegen.tile import index as index_of
 from libtile.layouts import LANE, WARP, LinearLayout
@@ -150,7 +150,8 @@ class Places:
         self._terms: dict[tuple[int, int], Value] = {}
         self._places: dict[int, tuple[int, ...]] = {}
         self._bounds: dict[tuple[int, int], Value] = {}
-        self._common = self._common_offset()
+        self._shared = b.by_depth(self._shared_terms())
+        self._common = self._sum(term for terms in self._shared for term in terms)
 
     def _row_reader(self, rows: Tile, t: int) -> Callable[[int], Value]:
         wanted = sparse_layout(self.layout, t)
@@ -168,6 +169,9 @@ class Places:
     def _add(self, x: Value, y: Value) -> Value:
         return self.b.add(x, y)
 
+    def _sum(self, terms: Iterable[Value]) -> Value:
+        return functools.reduce(self._add, terms, integer(self.type, 0))
+
     def _splits(self, t: int) -> bool:
         """Whether a register's index along t is the thread's part plus a constant: they use different bits."""
         thread = registers = 0
@@ -179,17 +183,17 @@ class Places:
                     registers |= vector[t]
         return not thread & registers
 
-    def _common_offset(self) -> Value:
-        """What all registers of the thread share: the tile's start and the thread's part."""
-        total = integer(self.type, 0)
+    def _shared_terms(self) -> list[Value]:
+        """The offset that all registers of the thread share, in parts: the tile's start and the thread's part."""
+        terms: list[Value] = []
         for t, start in enumerate(self.starts):
             if start is None:
                 continue
             stride = self._wide(self.tiled.stride(t))
-            total = self._add(total, self.b.mul(self._wide(start), stride))
+            terms.append(self.b.mul(self._wide(start), stride))
             if self._splits(t):
-                total = self._add(total, self.b.mul(self._wide(thread_part(self.b, self.layout, t)), stride))
-        return total
+                terms.append(self.b.mul(self._wide(thread_part(self.b, self.layout, t)), stride))
+        return terms
 
     def _key(self, register: int, t: int) -> tuple[int, int]:
         place = self._places.get(register)
@@ -231,8 +235,9 @@ class Places:
         """Address of a register's element; not for packed elements."""
         b, base = self.b, self.tiled.view.base
         type_ = IntType(8 * STORAGE_BYTES[self.tiled.view.element])
-        common = b.cast("zext", self._common, I64) if self.type is I32 else self._common
-        start = b.offset(base, common, type_)
+        start = base
+        for terms in self._shared:
+            start = b.offset(start, b.cast("zext", self._sum(terms), I64), type_)
         own = self.register_offset(register)
         if own.constant == 0:
             return start
@@ -262,10 +267,8 @@ class Places:
 
     def mask(self, register: int) -> Value | None:
         """Whether a register's element lies within the tensor; None when it always does."""
-        result: Value | None = None
-        for t in self.accesses.masked:
-            result = both(self.b, result, self._within(register, t))
-        return result
+        conditions = self.b.by_depth(self._within(register, t) for t in self.accesses.masked)
+        return functools.reduce(self.b.and_, (c for part in conditions for c in part)) if conditions[0] else None
 
     def left(self, register: int, t: int, most: int) -> Value:
         """How many elements from a register's on lie within the tensor along t, at most so many, as an i32."""

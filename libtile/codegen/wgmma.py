@@ -30,25 +30,29 @@ class Descriptor:
     start: Value
     low: Value | None = None
     """The lower word of `start`, where parts are computed of that alone."""
+    opaque: bool = False
+    """Whether parts are one addition each. Otherwise what lies within the alignment of the operand is set, so that the
+    assembler sees that the upper word stays as it is."""
 
     def at(self, b: KernelBuilder, outer: int, k: int) -> Value:
         """The descriptor of the part of the tile from (outer, k) on."""
         further = self.operand.start(outer, k) // _UNIT
         if self.low is None:
-            return b.add(self.start, integer(I64, further))
+            within = not self.opaque and further < self.operand.alignment // _UNIT
+            return (b.or_ if within else b.add)(self.start, integer(I64, further))
         high = integer(I64, self.operand.fields >> 32 << 32)  # addresses do not reach into it
         return b.or_(b.cast("zext", b.add(self.low, integer(I32, further)), I64), high)
 
     def behind(self, b: KernelBuilder, count: Value, size: int, *, opaque: bool = False) -> Descriptor:
-        """The descriptor of an operand that lies `count` (an i32) times so many bytes further, a multiple of 16. Of one
-        that is `opaque` LLVM knows no bits: parts of it are then one addition each, where it would set bits of the
-        lower word and have ptxas copy the upper one."""
+        """The descriptor of an operand that lies `count` (an i32) times so many bytes further, a multiple of its
+        alignment. Of one that is `opaque` LLVM knows no bits: parts of it are then one addition each, where it would
+        set bits of the lower word and have ptxas copy the upper one."""
         first, more = count.behind or (count, 0)
         moved = b.cast("zext", b.mul(first, integer(I32, size // _UNIT)), I64)
         start = b.add(self.start, moved)
         if opaque:
             start = b.asm("mov.b64 $0, $1;", "=l,l", I64, [start])
-        return Descriptor(self.operand, b.add(start, integer(I64, more * (size // _UNIT))))
+        return Descriptor(self.operand, b.add(start, integer(I64, more * (size // _UNIT))), opaque=opaque)
 
     def made_here(self, b: KernelBuilder) -> Descriptor:
         """The descriptor of an operand that stays where it is, with parts of which a word is computed, where they are

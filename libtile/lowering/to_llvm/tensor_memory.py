@@ -162,7 +162,7 @@ def _descriptor(e: Emitter, value: SSAValue, side: str, atom: MmaAtom) -> wgmma.
     operand = atoms.shared_operand(matrix_of(buffer.layout), side, atom, size, transposed)
     if isinstance(operand, str):
         raise LoweringError(f"has an operand that products do not read: {operand}")
-    return wgmma.Descriptor(operand, _described(e, buffer, atoms.fields(operand)))
+    return wgmma.Descriptor(operand, _described(e, buffer, atoms.fields(operand)), opaque=True)
 
 
 def _described(e: Emitter, buffer: Buffer, fields: int) -> Value:
