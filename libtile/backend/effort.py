@@ -38,13 +38,6 @@ ASSEMBLER_LEVEL_OF_LARGE = 1
 """What ptxas is given for -O2 and -O3 beyond one of these limits, save that of chains."""
 
 
-def few_passes(opt_level: int) -> bool:
-    """Whether LLVM runs few passes at a level, whatever the size: at -O1, whose code comes with the invariants of loops
-    in front of them and nothing computed twice (`KernelBuilder.compute`). The whole pipeline takes five to ten times as
-    long; ptxas, which unrolls loops, makes code of much the same size of what either leaves."""
-    return opt_level == 1
-
-
 class Effort(Enum):
     """What LLVM does: all that the level of optimization asks for; the same, but then instructions are selected without
     passes over chains; few passes, but those that belong to the selection of instructions; or those few passes alone,

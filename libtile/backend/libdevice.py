@@ -20,12 +20,14 @@ from typing import Any
 
 from libtile.backend.tools import find_libdevice
 from libtile.support.records import dataclass
-from libtile.targets import TRIPLE
+from libtile.targets import DATA_LAYOUT, TRIPLE
 
 _END_BLOCK, _ENTER_SUBBLOCK, _UNABBREV_RECORD = 0, 1, 3
 _FUNCTION_BLOCK_ID = 12
 _UNKNOWN_BLOCK_ID = 100
 _DECLAREBLOCKS, _INST_UNREACHABLE = 1, 15
+_LEVEL = 3
+"""The level at which functions are optimized that are to be part of kernels."""
 _WIDTH = 4
 """The width of abbreviation ids in function bodies, as every LLVM writes it."""
 
@@ -114,6 +116,18 @@ def functions(llvm: Any) -> dict[str, str]:
 
 
 @lru_cache(maxsize=256)
+def _optimized_part(llvm: Any, calls: frozenset[str], cpu: str, features: str) -> bytes:
+    """As `_part`, optimized for a processor, of which some functions ask."""
+    module = llvm.parse_bitcode(_part(llvm, calls), llvm.create_context())
+    module.triple, module.data_layout = TRIPLE, DATA_LAYOUT
+    machine = llvm.Target.from_triple(TRIPLE).create_target_machine(cpu=cpu, features=features, opt=_LEVEL)
+    builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=_LEVEL))
+    builder.getModulePassManager().run(module, builder)
+    bitcode: bytes = module.as_bitcode()
+    return bitcode
+
+
+@lru_cache(maxsize=256)
 def _part(llvm: Any, calls: frozenset[str]) -> bytes:
     """Bitcode of the functions among `calls`, which are visible, and of whatever these call, and of nothing else."""
     index, context = _index(llvm), llvm.create_context()
@@ -135,10 +149,12 @@ def _part(llvm: Any, calls: frozenset[str]) -> bytes:
         needed |= left  # what those call whose bodies were there
 
 
-def library(llvm: Any, context: Any, calls: frozenset[str]) -> Any:
-    """An llvmlite module that defines the functions of libdevice among `calls` (names), and whatever these call.
+def library(llvm: Any, context: Any, calls: frozenset[str], optimized_for: tuple[str, str] | None = None) -> Any:
+    """An llvmlite module that defines the functions of libdevice among `calls` (names), and whatever these call, if
+    asked for optimized for a processor of some features.
 
     It belongs to an llvmlite context. Only those in `calls` are visible.
     Raises ToolNotFoundError without a libdevice.
     """
-    return llvm.parse_bitcode(_part(llvm, calls), context)
+    part = _part(llvm, calls) if optimized_for is None else _optimized_part(llvm, calls, *optimized_for)
+    return llvm.parse_bitcode(part, context)

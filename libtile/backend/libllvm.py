@@ -74,6 +74,7 @@ _FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "RunNewModulePassManager": (None, (_REF, _REF, _REF)),
     "DisposeNewModulePassManger": (None, (_REF,)),
     "module_AddGlobalDCEPass": (None, (_REF,)),
+    "module_AddAlwaysInlinerPass": (None, (_REF,)),
     "module_AddSimplifyCFGPass": (None, (_REF,)),
     "module_AddInstCombinePass": (None, (_REF,)),
     "module_AddSCCPPass": (None, (_REF,)),
@@ -384,6 +385,9 @@ class PassManager(_Owned):
 
     def add_global_dead_code_eliminate_pass(self) -> None:
         self.library.LLVMPY_module_AddGlobalDCEPass(self.pointer)
+
+    def add_always_inliner_pass(self) -> None:
+        self.library.LLVMPY_module_AddAlwaysInlinerPass(self.pointer)
 
     def add_simplify_cfg_pass(self) -> None:
         self.library.LLVMPY_module_AddSimplifyCFGPass(self.pointer)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from libtile.backend import libllvm
-from libtile.backend.effort import Effort, Plan, few_passes
+from libtile.backend.effort import Effort, Plan
 from libtile.backend.fatal import explained
 from libtile.backend.libdevice import library
 from libtile.support import timing
@@ -34,8 +34,10 @@ def load_llvm() -> Any:
     return libllvm.load()
 
 
-def _link_libdevice(llvm: Any, context: Any, module: Any, calls: frozenset[str]) -> None:
-    part = library(llvm, context, calls)
+def _link_libdevice(
+    llvm: Any, context: Any, module: Any, calls: frozenset[str], optimized_for: tuple[str, str] | None
+) -> None:
+    part = library(llvm, context, calls, optimized_for)
     part.triple = module.triple
     part.data_layout = module.data_layout
     module.link_in(part)
@@ -63,14 +65,13 @@ def optimize(
         from libtile.backend import bitcode
 
         bitcode.link(llvm, context, module, libraries)
+    processor = target.llvm_cpu or target.ptx_target, f"+ptx{PTX_VERSION_OF_LLVM}"
     calls = frozenset(f.name for f in module.functions if f.is_declaration and f.name.startswith(_LIBDEVICE))
     if calls:
-        _link_libdevice(llvm, context, module, calls)
+        _link_libdevice(llvm, context, module, calls, processor if opt_level else None)
     work = planned.effort if opt_level else Effort.FULL
     machine = llvm.Target.from_triple(TRIPLE).create_target_machine(
-        cpu=target.llvm_cpu or target.ptx_target,
-        features=f"+ptx{PTX_VERSION_OF_LLVM}",
-        opt=min(opt_level, _SELECTION_LEVELS[work]),
+        *processor, opt=min(opt_level, _SELECTION_LEVELS[work])
     )
     builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=min(opt_level, 3)))
     if calls or libraries or not opt_level:  # the pipeline drops what nobody calls at its end, and optimizes it first
@@ -79,9 +80,9 @@ def optimize(
         cleaner.run(module, builder)
     if work in (Effort.LIGHT, Effort.LINEAR):
         _passes(llvm, _LINEAR_PASSES).run(module, builder)
-    elif few_passes(opt_level) and not calls and not libraries:  # functions of others are to be inlined and specialized
-        _passes(llvm, _FEW_PASSES).run(module, builder)
-    elif opt_level:
+    elif opt_level and not libraries:
+        _passes(llvm, (*(("always_inliner",) if calls else ()), *_ORDINARY_PASSES)).run(module, builder)
+    elif opt_level:  # functions of others are to be inlined and specialized
         builder.getModulePassManager().run(module, builder)
     return module, machine
 
@@ -94,8 +95,10 @@ subexpressions go, addresses are taken apart."""
 _LINEAR_PASSES = "sroa", "simplify_cfg", "sccp", "aggressive_dce", "simplify_cfg"
 """The passes for functions beyond a limit; ptxas optimizes what they leave."""
 
-_FEW_PASSES = "simplify_cfg", "instruction_combine", "simplify_cfg"
-"""The passes at a level that has few."""
+_ORDINARY_PASSES = "simplify_cfg", "instruction_combine", "simplify_cfg"
+"""The passes for all other functions: their code comes with the invariants of loops in front of them and nothing
+computed twice (`KernelBuilder.compute`), and ptxas unrolls loops. LLVM's whole pipeline takes five to ten times as long,
+and ptxas makes code of the same size, or larger, of what it leaves (docs/decisions.md)."""
 
 
 def _passes(llvm: Any, names: Sequence[str]) -> Any:

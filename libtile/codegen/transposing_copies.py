@@ -44,10 +44,10 @@ class _Chunks:
         for v in (*lanes, *warps):
             self.reach |= v
 
-        self.base = b.cast("ptrtoint", base, I32)
+        self.base = base
         # Not at the head of the kernel, where other agents would have to hold it.
         self.thread = b.xor(linear_of_bits(b, b.lane(), lanes), linear_of_bits(b, b.warp(), warps))
-        self.start = b.add(self.base, self.thread)
+        self.start = b.cast("ptrtoint", b.offset(base, self.thread), I32)
         self.within: dict[int, Value] = {}
 
     def of(self, number: int) -> list[Value]:
@@ -58,8 +58,7 @@ class _Chunks:
         b, low = self.b, offset % _PATTERN
         high = offset - low
         if high & self.reach:
-            address = b.add(self.base, b.xor(self.thread, integer(I32, offset)))
-            return b.cast("inttoptr", address, SHARED_POINTER)
+            return b.offset(self.base, b.xor(self.thread, integer(I32, offset)))
         if low not in self.within:
             self.within[low] = b.cast("inttoptr", b.xor(self.start, integer(I32, low)), SHARED_POINTER)
         pointer = self.within[low]

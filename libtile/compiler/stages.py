@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Operation
 
-from libtile.backend.effort import few_passes
 from libtile.backend.here import here
 from libtile.backend.work import TILE_LANGUAGE, Assembled, Assembly, Backend, EntryDirectives, Work
 from libtile.compiler.entry import entered
@@ -239,7 +238,7 @@ def _emit(
 
     with timing.stage("convert-tileas-to-llvm"):
         information = DebugInfo(full=options.debug_sections) if options.lines else None
-        llvm = to_llvm(inner, gpu, information, few_passes(options.opt_level))
+        llvm = to_llvm(inner, gpu, information, places=options.opt_level > 0)
     if not trusted:
         check_barriers(inner, gpu)
     # One remark for what is said twice of one place, as of the three arrays of a view.

@@ -193,7 +193,8 @@ def convert_module(
     module: ModuleOp, target: Target, debug: DebugInfo | None = None, places: bool = False
 ) -> LlvmModule:
     """All kernels of a module in nv_tileas; `debug` collects the metadata of their locations, and `places` says that
-    LLVM is to run few passes, which leave instructions where they are (`libtile.backend.effort.few_passes`)."""
+    instructions stand in front of the loops that do not change what they compute with, as LLVM's passes leave them
+    where they are."""
     ops = list(module.body.block.ops)
     for op in ops:
         if not isinstance(op, GlobalOp | FuncOp) and HOST_CODE not in op.attributes:
