@@ -176,8 +176,8 @@ class KernelBuilder:
         self._of_threads: dict[tuple[str, Agent | None], Value] = {}
         self._pieces: dict[str, tuple[Value, int]] = {}
         """Registers that are pieces of a word: that word, and which one of its pieces."""
-        self._moved: dict[str, tuple[Value, int]] = {}
-        """Pointers that lie so many bytes behind another one."""
+        self._moved: dict[str, tuple[Value, tuple[tuple[Value, LlvmType], ...], int]] = {}
+        """Pointers that lie behind another one: by so many units each, and so many bytes."""
         self._chains: dict[str, int] = {}
         self._barriers = 0
         self._functions: set[str] = set()
@@ -569,19 +569,25 @@ class KernelBuilder:
         return self.compute(a.type, f"select i1 {condition.text}, {a.typed}, {b.typed}", (condition, a, b))
 
     def offset(self, base: Value, by: Value, unit: LlvmType = I8) -> Value:
-        """A pointer moved by a number of units; with `places`, by constants last, which accesses add by themselves."""
-        text = f"getelementptr {unit}, {base.typed}, {by.typed}"
+        """A pointer moved by a number of units; with `places`, first by what the fewest loops change, and last by
+        constants, which accesses add by themselves."""
         if not self.places:
-            return self.emit(base.type, text)
-        first, more = self._moved.get(base.text, (base, 0))
-        if by.constant is None:
-            if not more:
-                return self.compute(base.type, text, (base, by))
-            return self.offset(self.offset(first, by, unit), integer(I64, more))
-        more += by.constant * unit.bits // 8
-        made = self.compute(base.type, f"getelementptr {I8}, {first.typed}, {I64} {more}", (first,))
-        self._moved[made.text] = first, more
+            return self._element(base, by, unit)
+        start, terms, more = self._moved.get(base.text, (base, (), 0))
+        if by.constant is not None:
+            more += by.constant * unit.bits // 8
+        else:
+            terms = tuple(sorted((*terms, (by, unit)), key=lambda term: self._depth(term[0])))
+        made = start
+        for term in terms:
+            made = self._element(made, *term)
+        if more:
+            made = self._element(made, integer(I64, more), I8)
+        self._moved[made.text] = start, terms, more
         return made
+
+    def _element(self, base: Value, by: Value, unit: LlvmType) -> Value:
+        return self.compute(base.type, f"getelementptr {unit}, {base.typed}, {by.typed}", (base, by))
 
     def cast(self, operation: str, value: Value, type_: LlvmType) -> Value:
         """A cast instruction (zext, trunc, bitcast, ptrtoint, ...); nothing when the type is already right."""

@@ -267,8 +267,9 @@ class Places:
 
     def mask(self, register: int) -> Value | None:
         """Whether a register's element lies within the tensor; None when it always does."""
-        conditions = self.b.by_depth(self._within(register, t) for t in self.accesses.masked)
-        return functools.reduce(self.b.and_, (c for part in conditions for c in part)) if conditions[0] else None
+        parts = self.b.by_depth(self._within(register, t) for t in self.accesses.masked)
+        conditions = [condition for part in parts for condition in part]
+        return functools.reduce(self.b.and_, conditions) if conditions else None
 
     def left(self, register: int, t: int, most: int) -> Value:
         """How many elements from a register's on lie within the tensor along t, at most so many, as an i32."""

@@ -175,11 +175,9 @@ def _buffer(e: Emitter, value: SSAValue, ring: Ring, stage: Value, offset: int) 
     if not isinstance(type_, BufferType) or type_.layout is None:
         raise UnsupportedError(f"holds a {type_}, and a stage is compiled that holds a buffer with a layout")
     part = SharedBuffer(ring.buffer.offset + offset, ring.stage_bytes)
-    start = b.mul(stage, integer(I32, ring.stage_bytes))
-    if stage.constant is not None:
-        start = integer(I32, stage.constant * ring.stage_bytes)
+    pointer = rings.behind(b, part, stage, ring.stage_bytes)
     barrier = rings.full(e, ring, stage) if ring.barriers is not None else None
-    pointer, layout, element = b.shared_pointer(part, start), type_.layout.layout, element_name(type_.element_type)
+    layout, element = type_.layout.layout, element_name(type_.element_type)
     start_of_all, moved = b.shared_pointer(part), (stage, ring.stage_bytes)
     alone = ring.stages == 1
     return Buffer(pointer, layout, element, barrier, start_of_all, moved, part.offset, ring.pair, alone)

@@ -24,7 +24,7 @@ from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Block, Operation, SSAValue
 
 from libtile.codegen import agents, clusters, control, mbarrier, tcgen05
-from libtile.codegen.builder import SharedBuffer, Value, integer
+from libtile.codegen.builder import KernelBuilder, SharedBuffer, Value, integer
 from libtile.codegen.llvm_types import I1, I32, StructType
 from libtile.dialects import scf
 from libtile.dialects.nv_tileaa.functions import FuncOp
@@ -150,13 +150,18 @@ def _place_of(e: Emitter, ring: Ring, turn: Value) -> Place:
     return Place(e.b.binary("urem", turn, stages), e.b.and_(round_, integer(I32, 1)))
 
 
+def behind(b: KernelBuilder, buffer: SharedBuffer, count: Value, size: int) -> Value:
+    """The address that lies `count` (an i32) times so many bytes behind the start of a buffer."""
+    if count.constant is not None:
+        return b.shared_pointer(buffer, integer(I32, count.constant * size))
+    first, more = count.behind or (count, 0)
+    start = b.shared_pointer(buffer, b.mul(first, integer(I32, size)))
+    return b.offset(start, integer(I32, more * size)) if more else start
+
+
 def _barrier(e: Emitter, ring: Ring, number: Value) -> Value:
     assert ring.barriers is not None
-    if number.constant is not None:
-        offset = integer(I32, number.constant * mbarrier.BYTES)
-    else:
-        offset = e.b.binary("shl", number, integer(I32, mbarrier.BYTES.bit_length() - 1))
-    return e.b.shared_pointer(ring.barriers, offset)
+    return behind(e.b, ring.barriers, number, mbarrier.BYTES)
 
 
 def full(e: Emitter, ring: Ring, stage: Value) -> Value:
@@ -169,9 +174,8 @@ def empty(e: Emitter, ring: Ring, stage: Value) -> Value:
     if stage.constant is not None:
         return _barrier(e, ring, integer(I32, stage.constant + ring.stages))
     assert ring.barriers is not None
-    behind = ring.barriers.offset + ring.stages * mbarrier.BYTES
-    offset = e.b.binary("shl", stage, integer(I32, mbarrier.BYTES.bit_length() - 1))
-    return e.b.shared_pointer(SharedBuffer(behind, ring.stages * mbarrier.BYTES), offset)
+    size = ring.stages * mbarrier.BYTES
+    return behind(e.b, SharedBuffer(ring.barriers.offset + size, size), stage, mbarrier.BYTES)
 
 
 def following(e: Emitter, place: Place, stages: int, *, hidden: bool = False, within: bool = False) -> Place:
