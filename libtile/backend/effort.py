@@ -34,6 +34,10 @@ MOST_BARRIERS = 1000
 MOST_VARIABLES = 1000
 """Variables of a module; modules from frontends have a handful."""
 
+MOST_TO_SINK = 4000
+"""Instructions of a function in which LLVM moves those that one branch alone needs into it, so that they take no
+register elsewhere. Its time grows with the square: 0.01 seconds for 4,000, and 1.3 for 13,000."""
+
 ASSEMBLER_LEVEL_OF_LARGE = 1
 """What ptxas is given for -O2 and -O3 beyond one of these limits, save that of chains."""
 
@@ -64,6 +68,8 @@ class Plan:
     """What LLVM and ptxas do for a module whose functions go beyond these limits: none, for every ordinary one."""
 
     excesses: tuple[Excess, ...] = ()
+    sinks: bool = False
+    """Whether LLVM moves instructions into the branches that need them."""
 
     @property
     def effort(self) -> Effort:
@@ -97,4 +103,4 @@ def plan(size: ModuleSize) -> Plan:
         if function.chain > LONGEST_CHAIN:
             what = f"{function.chain} dependent integer sums and products, more than {LONGEST_CHAIN}"
             found.append(Excess(name, what, Effort.PLAIN_SELECTION, assembled=False))
-    return Plan(tuple(found))
+    return Plan(tuple(found), all(function.instructions <= MOST_TO_SINK for function in size.functions))

@@ -81,7 +81,8 @@ def optimize(
     if work in (Effort.LIGHT, Effort.LINEAR):
         _passes(llvm, _LINEAR_PASSES).run(module, builder)
     elif opt_level and not libraries:
-        _passes(llvm, (*(("always_inliner",) if calls else ()), *_ORDINARY_PASSES)).run(module, builder)
+        inliner, sinking = ("always_inliner",) if calls else (), ("sinking",) if planned.sinks else ()
+        _passes(llvm, (*inliner, *_ORDINARY_PASSES, *sinking, "simplify_cfg")).run(module, builder)
     elif opt_level:  # functions of others are to be inlined and specialized
         builder.getModulePassManager().run(module, builder)
     return module, machine
@@ -95,8 +96,8 @@ subexpressions go, addresses are taken apart."""
 _LINEAR_PASSES = "sroa", "simplify_cfg", "sccp", "aggressive_dce", "simplify_cfg"
 """The passes for functions beyond a limit; ptxas optimizes what they leave."""
 
-_ORDINARY_PASSES = "simplify_cfg", "instruction_combine", "simplify_cfg"
-"""The passes for all other functions: their code comes with the invariants of loops in front of them and nothing
+_ORDINARY_PASSES = "loop_rotate", "simplify_cfg", "instruction_combine"
+"""Most of the passes for all other functions: their code comes with the invariants of loops in front of them and nothing
 computed twice (`KernelBuilder.compute`), and ptxas unrolls loops. LLVM's whole pipeline takes five to ten times as long,
 and ptxas makes code of the same size, or larger, of what it leaves (docs/decisions.md)."""
 

@@ -665,7 +665,8 @@ class KernelBuilder:
     def size(self) -> FunctionSize:
         """How much there is for LLVM and ptxas to do."""
         loops = sum(block.hint in LOOPS for block in self._blocks)
-        return FunctionSize(self.name, len(self._blocks), loops, self._barriers, max(self._chains.values(), default=0))
+        chain, lines = max(self._chains.values(), default=0), sum(len(block.lines) for block in self._blocks)
+        return FunctionSize(self.name, len(self._blocks), loops, self._barriers, chain, lines)
 
     @property
     def variables(self) -> set[str]:

@@ -19,13 +19,15 @@ LOOPS = ("for", "while", "loop")
 
 @dataclass(frozen=True)
 class FunctionSize:
-    """A kernel: its basic blocks, loops and barriers, and the integer sums and products of the longest chain."""
+    """A kernel: its basic blocks, loops, barriers and instructions, and the integer sums and products of the longest
+    chain."""
 
     name: str
     blocks: int
     loops: int
     barriers: int
     chain: int
+    instructions: int = 0
 
 
 @dataclass(frozen=True)
