@@ -569,15 +569,18 @@ class KernelBuilder:
         return self.compute(a.type, f"select i1 {condition.text}, {a.typed}, {b.typed}", (condition, a, b))
 
     def offset(self, base: Value, by: Value, unit: LlvmType = I8) -> Value:
-        """A pointer moved by a number of units; with `places`, first by what the fewest loops change, and last by
-        constants, which accesses add by themselves."""
+        """A pointer moved by a number of units; with `places`, last by constants, which accesses add by themselves. In
+        shared memory it is first by what the fewest loops change; in global memory that would take two registers for
+        each address of a thread."""
         if not self.places:
             return self._element(base, by, unit)
         start, terms, more = self._moved.get(base.text, (base, (), 0))
         if by.constant is not None:
             more += by.constant * unit.bits // 8
         else:
-            terms = tuple(sorted((*terms, (by, unit)), key=lambda term: self._depth(term[0])))
+            terms = (*terms, (by, unit))
+            if base.type is SHARED_POINTER:
+                terms = tuple(sorted(terms, key=lambda term: self._depth(term[0])))
         made = start
         for term in terms:
             made = self._element(made, *term)
