@@ -97,9 +97,9 @@ _LINEAR_PASSES = "sroa", "simplify_cfg", "sccp", "aggressive_dce", "simplify_cfg
 """The passes for functions beyond a limit; ptxas optimizes what they leave."""
 
 _ORDINARY_PASSES = "simplify_cfg", "instruction_combine"
-"""Most of the passes for all other functions. Their code comes with the invariants of loops in front of them and nothing
-computed twice (`KernelBuilder.compute`), and ptxas rotates and unrolls loops. LLVM's whole pipeline takes five to ten
-times as long, and ptxas makes code of the same size of what it leaves (docs/decisions.md)."""
+"""Most of the passes for all other functions. Their code comes with the invariants of loops in front of them and
+nothing computed twice (`KernelBuilder.compute`), and ptxas rotates and unrolls loops. LLVM's whole pipeline takes five
+to ten times as long, and ptxas makes code of the same size of what it leaves (docs/decisions.md)."""
 
 
 def _passes(llvm: Any, names: Sequence[str]) -> Any:
