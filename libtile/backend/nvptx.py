@@ -74,10 +74,9 @@ def optimize(
         *processor, opt=min(opt_level, _SELECTION_LEVELS[work])
     )
     builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=min(opt_level, 3)))
-    if calls or libraries or not opt_level:  # the pipeline drops what nobody calls at its end, and optimizes it first
-        cleaner = llvm.create_new_module_pass_manager()
-        cleaner.add_global_dead_code_eliminate_pass()
-        cleaner.run(module, builder)
+    cleaner = llvm.create_new_module_pass_manager()
+    cleaner.add_global_dead_code_eliminate_pass()
+    cleaner.run(module, builder)
     if work in (Effort.LIGHT, Effort.LINEAR):
         _passes(llvm, _LINEAR_PASSES).run(module, builder)
     elif opt_level and not libraries:
@@ -96,9 +95,9 @@ subexpressions go, addresses are taken apart."""
 _LINEAR_PASSES = "sroa", "simplify_cfg", "sccp", "aggressive_dce", "simplify_cfg"
 """The passes for functions beyond a limit; ptxas optimizes what they leave."""
 
-_ORDINARY_PASSES = "simplify_cfg", "instruction_combine"
+_ORDINARY_PASSES = "simplify_cfg", "new_gvn", "instruction_combine"
 """Most of the passes for all other functions. Their code comes with the invariants of loops in front of them and
-nothing computed twice (`KernelBuilder.compute`), and ptxas rotates and unrolls loops. LLVM's whole pipeline takes five
+nothing computed twice in a block (`KernelBuilder.compute`), and ptxas rotates and unrolls loops. LLVM's whole pipeline takes five
 to ten times as long, and ptxas makes code of the same size of what it leaves (docs/decisions.md)."""
 
 

@@ -179,7 +179,7 @@ def test_a_ring_of_one_stage_counts_with_one_of_two():
     begins = {m[1]: m.end() for m in re.finditer(r"^(\$L__BB0_\d+):", made, re.M)}
     ends = [
         (made[begins[m[1]] : m.start()])
-        for m in re.finditer(r"bra \t(\$L__BB0_\d+);", made)
+        for m in re.finditer(r"bra(?:\.uni)? \t(\$L__BB0_\d+);", made)
         if begins[m[1]] < m.start()
     ]
     issuing = min((loop for loop in ends if "tcgen05.mma" in loop), key=len)

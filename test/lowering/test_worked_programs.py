@@ -107,8 +107,8 @@ UNORDERED = {"race", "async", "uninitialized", "deadlock"}
 """Of a stage that is read too early or written again: which of the two waits stands first differs by program."""
 CODE_BROKEN: dict[str, tuple[Change, set[str]]] = {
     "wrong count": (_one_more_arrival, NO_END),
-    "nobody waits for a stage": (_left_out(WAIT), UNORDERED),
-    "nobody waits for another stage": (_left_out(WAIT, 1), UNORDERED),
+    "nobody waits for a stage": (_left_out(WAIT, -1), UNORDERED),
+    "nobody waits for another stage": (_left_out(WAIT, -2), UNORDERED),
     "missing barrier behind the barrier objects": (
         _left_out(r"bar\.sync\s+0;", 0, r"mbarrier\.init"), {"mbarrier-init", "illegal-instruction"},
     ),
