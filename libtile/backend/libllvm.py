@@ -77,7 +77,6 @@ _FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "module_AddAlwaysInlinerPass": (None, (_REF,)),
     "module_AddSimplifyCFGPass": (None, (_REF,)),
     "module_AddInstCombinePass": (None, (_REF,)),
-    "module_AddNewGVNPass": (None, (_REF,)),
     "module_AddSCCPPass": (None, (_REF,)),
     "module_AddSinkingPass": (None, (_REF,)),
     "module_AddSROAPass": (None, (_REF,)),
@@ -396,9 +395,6 @@ class PassManager(_Owned):
 
     def add_instruction_combine_pass(self) -> None:
         self.library.LLVMPY_module_AddInstCombinePass(self.pointer)
-
-    def add_new_gvn_pass(self) -> None:
-        self.library.LLVMPY_module_AddNewGVNPass(self.pointer)
 
     def add_sccp_pass(self) -> None:
         self.library.LLVMPY_module_AddSCCPPass(self.pointer)

@@ -141,7 +141,7 @@ def apply(e: Emitter, op: Operation, function: Function, *arguments: object) -> 
     """Bind the op's result to a function of its operands: element by element for tiles."""
     result = op.results[0]
     if not shape_of(result.type) and any(not isinstance(v.type, TensorType) for v in (*op.operands, result)):
-        e.bind_one(result, function(e.b, *map(e.scalar, op.operands), *arguments))
+        e.bind_one(result, e.number(op, function, *arguments))
         return
     tiles = [e.tile(v) for v in op.operands]
     e.bind(result, map_tiles(lambda *rs: function(e.b, *rs, *arguments), *tiles, element=e.element(result)))

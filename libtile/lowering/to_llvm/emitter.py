@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import IndexType, TensorType
@@ -103,6 +103,8 @@ class Emitter:
         self.descriptors: dict[tuple[str, Value, int, int], tuple[Value, int]] = {}
         """Descriptors of what lies in stages, by basic block, stage, its bytes and the descriptors' fields: the first
         one that is made there, and the byte of the block's shared memory that it is of."""
+        self.numbered: tuple[Block | None, dict[tuple[object, ...], Value]] = None, {}
+        """The block that is being emitted, and what its ops have computed of scalars, by function and operands."""
         self.one_thread = False
         """Whether what is being emitted is run by one thread of an agent."""
         self.tensor_memory: tuple[Value, int] | None = None
@@ -200,13 +202,27 @@ class Emitter:
 
     def emit_block(self, block: Block, *, own: bool = False) -> Sequence[SSAValue]:
         """Emit the ops of a block with a terminator, an agent's own if that is said; returns the operands of that."""
-        last = block.last_op
+        last, around = block.last_op, self.numbered
+        self.numbered = block, {}
         for op in block.ops:
             if own:
                 self.b.own = self.b.block
             if op is not last:
                 self.emit(op)
+        self.numbered = around
         return last.operands if last is not None else ()
+
+    def number(self, op: Operation, function: Callable[..., Value], *arguments: object) -> Value:
+        """A function of an op's operands, scalars: once for all ops of the block that is being emitted, of which the
+        first comes before the others."""
+        operands = [self.scalar(v) for v in op.operands]
+        block, known = self.numbered
+        if block is not op.parent or not self.b.places:
+            return function(self.b, *operands, *arguments)
+        key = function, tuple(v.typed for v in operands), arguments
+        if key not in known:
+            known[key] = function(self.b, *operands, *arguments)
+        return known[key]
 
     @staticmethod
     def is_token(value: SSAValue) -> bool:

@@ -182,7 +182,7 @@ def _described(e: Emitter, buffer: Buffer, fields: int) -> Value:
         if fixed is not None:
             start = wgmma.described(b, buffer.pointer, fields)
         else:
-            moved = b.mul(b.cast("zext", stage, I64), integer(I64, size // factors.UNIT))  # one instruction with the sum
+            moved = b.mul(b.cast("zext", stage, I64), integer(I64, size // factors.UNIT))
             start = b.add(wgmma.described(b, buffer.first, fields), moved)
         e.descriptors[key] = tcgen05.opaque(b, start), offset
     start, first = e.descriptors[key]
