@@ -86,6 +86,10 @@ class OrderProgramsPass(ModulePass):
             elif (long := _long_programs(function, told)) is not None:
                 function.attributes[PROGRAMS_TOGETHER] = IntegerAttr(self.heads, i64)
                 function.attributes[LONG_PROGRAMS] = array_of(long)
+            if _may_share_tiles(function):
+                from libtile.lowering.order_tiles import order_tiles
+
+                order_tiles(function, self.together, told.by)
 
 
 def _is_open(function: FuncOp) -> bool:
@@ -98,6 +102,15 @@ def _has_rows_and_columns(function: FuncOp, told: _Told) -> bool:
     return any(
         {frozenset(told.by(side) & {0, 1}) for side in (op.a, op.b)} == {frozenset({0}), frozenset({1})}
         for op in ops_of(function, DotOp, ScaledDotOp)
+    )
+
+
+def _may_share_tiles(function: FuncOp) -> bool:
+    """Whether there is a loop, right in the kernel, whose step is no number that is known, around a product."""
+    return any(
+        constant_of(op.step) is None and any(True for _ in ops_of(op, DotOp, ScaledDotOp))
+        for op in function.body.block.ops
+        if isinstance(op, scf.ForOp)
     )
 
 
