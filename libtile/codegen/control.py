@@ -88,11 +88,14 @@ def for_loop(
     body: Callable[[Value, list[Carried]], Sequence[Carried]],
     *,
     unsigned: bool = False,
+    rotated: bool = False,
 ) -> list[Carried]:
     """Run `body(induction value, carried)` for lower, lower + step, ... below upper; it returns what to carry on.
 
     The step is positive. The bounds have one integer type; `unsigned` is how they compare. The range is that of whole
-    numbers (Tile IR, "for"): it ends even where the counter would wrap around before it reached the bound.
+    numbers (Tile IR, "for"): it ends even where the counter would wrap around before it reached the bound. Whether
+    there is another turn is asked in front of each one, or, of a `rotated` loop, once in front of all and at the end of
+    each.
     """
     below, exact = ("ult", "add nuw") if unsigned else ("slt", "add nsw")
     start, last = [lower, *initial], None
@@ -102,22 +105,44 @@ def for_loop(
         start.append(b.compare(below, lower, upper))
     with b.loop():
         header = _open(b, "for", start)
-        inside, after = b.new_block("body"), b.new_block("done", behind=True)
-        header.enter_from_here(start)
+        after = b.new_block("done", behind=True)
+        left = Join(b, after, initial) if rotated else None
+        if left is not None:
+            _goes_on(b, start[-1] if last is not None else b.compare(below, lower, upper), header, start, left, initial)
+        else:
+            header.enter_from_here(start)
         b.start(header.block)
         counter, carried = header.values[0], header.values[1 : 1 + len(initial)]
         if not isinstance(counter, Value):
             raise TypeError("a loop counts with a scalar")
-        more = b.compare(below, counter, upper) if last is None else header.values[-1]
-        assert isinstance(more, Value)
-        b.conditional_branch(more, inside, after)
-        b.start(inside)
+        if left is None:
+            inside = b.new_block("body")
+            enters = b.compare(below, counter, upper) if last is None else header.values[-1]
+            assert isinstance(enters, Value)
+            b.conditional_branch(enters, inside, after)
+            b.start(inside)
         results = list(body(counter, list(carried)))
         # Behind the last iteration the sum may wrap around and be poison, but then nobody reads it.
-        following = [b.binary(exact, counter, step), *results]
-        header.enter_from_here(following if last is None else [*following, b.compare(below, counter, last)])
+        following = b.binary(exact, counter, step)
+        more = b.compare(below, counter, last) if last is not None else None
+        onward = [following, *results, *([more] if more is not None else [])]
+        if left is None:
+            header.enter_from_here(onward)
+        else:
+            _goes_on(b, b.compare(below, following, upper) if more is None else more, header, onward, left, results)
+            carried = left.values
     b.start(after)
     return carried
+
+
+def _goes_on(
+    b: KernelBuilder, more: Carried, to: Join, onward: Sequence[Carried], left: Join, results: Sequence[Carried]
+) -> None:  # fmt: skip
+    """Branch into a turn of a loop if there is one more, or behind the loop."""
+    assert isinstance(more, Value)
+    to.record(onward)
+    left.record(results)
+    b.conditional_branch(more, to.block, left.block)
 
 
 def as_it_is(b: KernelBuilder, value: Value) -> Value:

@@ -147,6 +147,8 @@ PROGRAMS_TOGETHER = "programs_together"
 LONG_PROGRAMS = "long_programs"
 """On a kernel whose blocks take long programs first: the axis of the grid along which programs are longer or shorter,
 and 1 if the last ones are the longest."""
+ROTATED = "rotated"
+"""On a loop: whether there is another turn is asked once in front of it, and behind each turn."""
 NOT_WIDE, NOT_TMA = "not_wide", "not_tma"
 STAGES, STAGE, ORDER, NOT_PIPELINED = "num_stages", "stage", "order", "not_pipelined"
 NOT_SPECIALIZED = "not_specialized"
@@ -214,6 +216,7 @@ DECISIONS: dict[str, Declared] = {
     "in_pairs": Declared((ElementwiseOp, tiles.ReduceOp), FLAG),
     "in_threes": Declared((tiles.ReduceOp,), FLAG),
     RANKS: Declared((arith.SelectOp,), Form("an array of numbers that a number is more than, by registers", are_ranks)),
+    ROTATED: Declared((scf.ForOp,), FLAG),
     "drained": Declared((CreatePipelineOp,), FLAG),
     "nv_tileas.host-code": Declared((FuncOp, ModuleOp), FLAG),
     "nv_tileas.num-device-tmas": Declared((FuncOp,), COUNT),

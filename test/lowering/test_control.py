@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import re
+
 import memory_kernels as mk
 import numpy as np
 import pytest
@@ -30,8 +32,9 @@ def write_scalar(b, base, value, position=0):
 
 
 @pytest.mark.parametrize("gpu", GPUS)
+@pytest.mark.parametrize("rotated", [False, True])
 @pytest.mark.parametrize("bounds", [(0, 10, 3), (5, 5, 1), (7, 2, 1), (-4, 4, 2)])
-def test_a_for_loop_carries_a_tile_and_a_scalar(gpu, bounds):
+def test_a_for_loop_carries_a_tile_and_a_scalar(gpu, bounds, rotated):
     b, (numbers, source, out, count) = mk.kernel(gpu, parameters=4)
     start = load(b, mk.pointers(b, source, LAYOUT, "i32"), "i32")
     lower, upper, step = (read_scalar(b, numbers, i) for i in range(3))
@@ -40,7 +43,7 @@ def test_a_for_loop_carries_a_tile_and_a_scalar(gpu, bounds):
         tile, turns = carried
         return [tile.map(lambda x: b.add(b.mul(x, integer(I32, 3)), i)), b.add(turns, integer(I32, 1))]
 
-    tile, turns = for_loop(b, lower, upper, step, [start, integer(I32, 0)], body)
+    tile, turns = for_loop(b, lower, upper, step, [start, integer(I32, 0)], body, rotated=rotated)
     mk.put(b, out, tile)
     write_scalar(b, count, turns)
     data, result, total = mk.random_array("i32", LAYOUT.shape), np.zeros(LAYOUT.shape, np.int32), np.zeros(1, np.int32)
@@ -67,6 +70,7 @@ def test_bounds_compare_as_signed_or_unsigned(unsigned):
     assert result[0] == (len(range(first, last, 1 << 29)) if unsigned else 0)
 
 
+@pytest.mark.parametrize("rotated", [False, True])
 @pytest.mark.parametrize("step_is_constant", [False, True])
 @pytest.mark.parametrize(
     ("unsigned", "lower", "upper", "step"),
@@ -81,14 +85,14 @@ def test_bounds_compare_as_signed_or_unsigned(unsigned):
         (True, 5, 4, 7),
     ],
 )
-def test_a_loop_whose_counter_would_wrap_around_ends(unsigned, lower, upper, step, step_is_constant):
+def test_a_loop_whose_counter_would_wrap_around_ends(unsigned, lower, upper, step, step_is_constant, rotated):
     b, (numbers, out) = mk.kernel()
     bounds = [read_scalar(b, numbers, i) for i in range(3)]
     if step_is_constant:
         bounds[2] = integer(I32, step if step < 2**31 else step - 2**32)
     counted, last = for_loop(
         b, *bounds, [integer(I32, 0), integer(I32, -1)],
-        lambda i, c: [b.add(c[0], integer(I32, 1)), i], unsigned=unsigned,
+        lambda i, c: [b.add(c[0], integer(I32, 1)), i], unsigned=unsigned, rotated=rotated,
     )  # fmt: skip
     write_scalar(b, out, counted)
     write_scalar(b, out, last, 1)
@@ -97,6 +101,16 @@ def test_a_loop_whose_counter_would_wrap_around_ends(unsigned, lower, upper, ste
     wanted = range(lower, upper, step)
     assert result[0] == len(wanted)
     assert result[1] == np.int64(wanted[-1] if wanted else -1).astype(np.int32)
+
+
+def test_a_rotated_loop_asks_for_another_turn_behind_each_one():
+    b, (numbers, _) = mk.kernel()
+    lower, upper = read_scalar(b, numbers, 0), read_scalar(b, numbers, 1)
+    for_loop(b, lower, upper, integer(I32, 1), [], lambda i, c: [], rotated=True)
+    text = b.module_text()
+    (turn,) = re.findall(r"^(for\S*):", text, re.M)
+    (last,) = re.findall(rf"^{turn}:.*?^  br (.*?)$", text, re.M | re.S)
+    assert last.startswith("i1 ") and f"label %{turn}," in last
 
 
 def test_a_loop_in_steps_of_one_only_compares_with_its_bound():
@@ -206,15 +220,19 @@ def test_a_loop_breaks_and_continues_from_within_conditionals(gpu):
     assert result.tolist() == [total, count]
 
 
-def test_nested_loops_carry_tiles_through_each_other():
+@pytest.mark.parametrize("rotated", [False, True])
+def test_nested_loops_carry_tiles_through_each_other(rotated):
     b, (source, out) = mk.kernel()
     start = load(b, mk.pointers(b, source, LAYOUT, "i32"), "i32")
     one = integer(I32, 1)
 
     def inner(i, carried):
-        return for_loop(b, integer(I32, 0), i, one, carried, lambda j, c: [c[0].map(lambda x: b.add(x, j))])
+        def turn(j, carried):
+            return [carried[0].map(lambda x: b.add(x, j))]
 
-    (tile,) = for_loop(b, integer(I32, 0), integer(I32, 6), one, [start], inner)
+        return for_loop(b, integer(I32, 0), i, one, carried, turn, rotated=rotated)
+
+    (tile,) = for_loop(b, integer(I32, 0), integer(I32, 6), one, [start], inner, rotated=rotated)
     mk.put(b, out, tile)
     data, result = mk.random_array("i32", LAYOUT.shape), np.zeros(LAYOUT.shape, np.int32)
     mk.run(b, data, result)

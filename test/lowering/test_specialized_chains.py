@@ -122,6 +122,9 @@ def test_attention_is_parted_and_right(shape, rows, columns, options):
     if not options:
         made = compiled(text, emit="tileas").tileas
         assert made.count("nv_tileas.async.dot") == 4 and "nv_tileas.dot " not in made
+        # ptxas is given the loop turned around, and no other.
+        loops = re.findall(r"scf\.for .*?\n\s*\} \{(.*?)\}\n", made, re.S)
+        assert made.count("rotated") == 1 and any("rotated" in said for said in loops)
 
 
 @pytest.mark.slow

@@ -13,6 +13,7 @@ from libtile.dialects.nv_tileaa.terminators import ReturnIfOp, ReturnOp
 from libtile.dialects.nv_tileas.async_products import AsyncDotOp
 from libtile.dialects.nv_tileas.products import DotOp, ScaledDotOp
 from libtile.ir.places import ops_of, walk
+from libtile.lowering.discardable import ROTATED
 from libtile.lowering.errors import unsupported
 from libtile.lowering.to_llvm.emitter import Emitter, rule
 from libtile.lowering.to_llvm.flow import bind_carried, carried_values, emit_arm
@@ -41,7 +42,8 @@ def _for(e: Emitter, op: scf.ForOp) -> None:
         return _turn(e, block)
 
     initial = carried_values(e, op.iter_args)
-    results = control.for_loop(e.b, lower, upper, step, initial, body, unsigned="unsignedCmp" in op.attributes)
+    unsigned, rotated = "unsignedCmp" in op.attributes, ROTATED in op.attributes
+    results = control.for_loop(e.b, lower, upper, step, initial, body, unsigned=unsigned, rotated=rotated)
     bind_carried(e, op.res, results, op.iter_args)
 
 

@@ -3,16 +3,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
-from xdsl.dialects.builtin import StringAttr
+from xdsl.dialects.builtin import StringAttr, UnitAttr
+from xdsl.ir import Operation
 
 from libtile.dialects import scf
 from libtile.dialects.nv_tileaa.functions import FuncOp
+from libtile.dialects.nv_tileas.async_products import AsyncDotOp
 from libtile.dialects.nv_tileas.pipeline import AgentSwitchOp
 from libtile.dialects.nv_tileas.products import DotOp, ScaledDotOp
 from libtile.ir.places import ops_of
-from libtile.lowering.discardable import NOT_SPECIALIZED
+from libtile.lowering.discardable import NOT_SPECIALIZED, ROTATED
 from libtile.lowering.product_reasons import explain_asynchronous
 from libtile.lowering.tileas.agents.fed_steps import NotSpecialized
 from libtile.lowering.tileas.agents.step_chains import StepChain
@@ -54,8 +57,26 @@ def specialize(function: FuncOp, gpu: Target, most: int, take_turns: bool, run_a
         found.take_turns, found.run_ahead = take_turns, run_ahead
     if found is not None:
         found.make()
+        if not isinstance(found, ProductLoop):
+            _rotate_chains(function)
         explain_asynchronous(function, gpu)
     return found is not None
+
+
+def _rotate_chains(function: FuncOp) -> None:
+    """Have loops with several asynchronous products ask for another turn behind each one. ptxas turns others around by
+    itself, and orders what is in them otherwise: gradients of attention took 6 and 7% more on an H100, while attention
+    took the same."""
+    for loop, count in Counter(map(_loop_around, ops_of(function, AsyncDotOp))).items():
+        if loop is not None and count > 1:
+            loop.attributes[ROTATED] = UnitAttr()
+
+
+def _loop_around(op: Operation) -> scf.ForOp | None:
+    around = op.parent_op()
+    while around is not None and not isinstance(around, scf.ForOp):
+        around = around.parent_op()
+    return around
 
 
 def is_fit(function: FuncOp, gpu: Target, most: int) -> bool:
