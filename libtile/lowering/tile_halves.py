@@ -49,7 +49,7 @@ from libtile.dialects.interfaces import JoinsTokens
 from libtile.dialects.nv_tileaa.attributes import KernelSpecAttr, TilingAttr
 from libtile.dialects.nv_tileaa.collectives import DotOp, ReduceOp, ScanOp
 from libtile.dialects.nv_tileaa.functions import CancelNextProgramIdOp, FuncOp, GetCtaRankOp
-from libtile.dialects.nv_tileaa.memory import MemoryOp, TiledLoadOp, TiledStoreOp
+from libtile.dialects.nv_tileaa.memory import LoadOp, MemoryOp, StoreOp, TiledLoadOp, TiledStoreOp
 from libtile.dialects.nv_tileaa.pointers import BlockTileOp
 from libtile.dialects.nv_tileaa.shapes import (
     BroadcastOp,
@@ -113,7 +113,8 @@ def split(function: FuncOp) -> None:
         )
     try:
         _check(function, gpu)
-        made = _best(function)
+        made, forms = best_halves(function, Forms)
+        Halves(made, forms).make()
     except Unsplit as reason:
         count = warps.value.data if isinstance(warps, IntegerAttr) else spec.num_warps
         function.properties["kernel_spec"] = KernelSpecAttr(spec.entry, count, 1, spec.occupancy, spec.target)
@@ -181,22 +182,22 @@ def _is_ordered(op: MemoryOp) -> bool:
             continue
         seen.add(value)
         owner = value.owner
-        if is_fresh(value) or (owner is op and _is_of_distinct_tiles(op)):
+        if is_fresh(value) or (owner is op and is_of_distinct_tiles(op)):
             continue
         if isinstance(owner, Operation) and owner.has_trait(JoinsTokens):
             work += owner.operands
         elif isinstance(owner, TiledLoadOp) and isinstance(op, TiledLoadOp):
             work += owner.group("token")
         elif isinstance(value, BlockArgument) and isinstance(loop := value.block.parent_op(), scf.ForOp):
-            work += _carried(loop, value.index - 1)[:2]
+            work += carried_at(loop, value.index - 1)[:2]
         elif isinstance(owner, scf.ForOp):
-            work += _carried(owner, owner.results.index(value))[:2]
+            work += carried_at(owner, owner.results.index(value))[:2]
         else:
             return True
     return False
 
 
-def _is_of_distinct_tiles(op: MemoryOp) -> bool:
+def is_of_distinct_tiles(op: MemoryOp) -> bool:
     """Whether it stores tiles of a view whose tiles do not overlap, on a tensor that is not known to lie on itself."""
     view = op.accessed.type
     if not isinstance(op, TiledStoreOp) or not isinstance(view, TiledViewType):
@@ -213,7 +214,7 @@ def _lies_on_itself(source: MemRefType) -> bool:
     return any(outer <= inner * max(n - 1, 1) for (inner, n), (outer, _) in pairwise(known))
 
 
-def _carried(loop: scf.ForOp, number: int) -> list[SSAValue]:
+def carried_at(loop: scf.ForOp, number: int) -> list[SSAValue]:
     """What a loop carries at a number: as it begins, as a turn hands it on, in its body, and behind the loop."""
     last = loop.body.block.last_op
     assert last is not None
@@ -223,20 +224,21 @@ def _carried(loop: scf.ForOp, number: int) -> list[SSAValue]:
 # -- forms ------------------------------------------------------------------------------------------------------------
 
 
-def _best(function: FuncOp) -> FuncOp:
-    """The kernel with halves, along the dimensions that suit its products best."""
-    stores = ops_of(function, TiledStoreOp)
+def best_halves(function: FuncOp, kind: type[Forms]) -> tuple[FuncOp, Forms]:
+    """A copy of a kernel, and the forms of its tiles: stores are halved along the dimensions that cost least. Unsplit
+    where there are none."""
+    stores = ops_of(function, *kind.STORES)
     if not stores:
         raise Unsplit("it stores nothing")
     dims = [[d for d, n in enumerate(shape_of(op.value.type)) if n >= CTAS] for op in stores]
-    found: tuple[int, FuncOp, _Forms] | None = None
+    found: tuple[int, FuncOp, Forms] | None = None
     reason = Unsplit("it stores tiles of one element")
     for count, chosen in enumerate(combinations(*dims)):
         if count == MOST_CHOICES:
             break
         copy = function.clone()
         try:
-            forms = _planned(copy, chosen)
+            forms = _planned(copy, chosen, kind)
         except Unsplit as problem:
             reason = problem if found is None and not count else reason
             continue
@@ -245,18 +247,17 @@ def _best(function: FuncOp) -> FuncOp:
     if found is None:
         raise reason
     _, made, forms = found
-    _Halves(made, forms).make()
-    return made
+    return made, forms
 
 
-def _planned(function: FuncOp, chosen: Sequence[int]) -> _Forms:
+def _planned(function: FuncOp, chosen: Sequence[int], kind: type[Forms]) -> Forms:
     """The forms of all tiles of a kernel whose stores are halved along these dimensions. An op without effects that is
     wanted in two forms stands twice."""
     drop_unused(function.body.block)
     tries = 64 + 4 * sum(len(op.operands) for op in walk(function))
     for _ in range(tries):
         try:
-            return _Forms(function, chosen)
+            return kind(function, chosen)
         except _Conflict as conflict:
             value = conflict.op.operands[conflict.number]
             owner = value.owner
@@ -271,8 +272,13 @@ def _planned(function: FuncOp, chosen: Sequence[int]) -> _Forms:
     raise Unsplit("its tiles are wanted in too many forms")
 
 
-class _Forms:
-    """The form of each tile; _Conflict or Unsplit where there is none."""
+class Forms:
+    """The form of each tile, where CTAs have halves; _Conflict or Unsplit where there is none."""
+
+    STORES: tuple[type[TiledStoreOp | StoreOp], ...] = (TiledStoreOp,)
+    """What stores halves."""
+    SHARES_LOADS = True
+    """Whether what both halves load is loaded at once."""
 
     def __init__(self, function: FuncOp, chosen: Sequence[int]):
         self.function, self.cost = function, 0
@@ -280,17 +286,19 @@ class _Forms:
         self.in_pairs = spec is not None and spec.target is not None and target(spec.target).has("tcgen05")
         self.of: dict[SSAValue, Form] = {}
         self.work: list[SSAValue] = []
-        stores = ops_of(function, TiledStoreOp)
+        stores = ops_of(function, *self.STORES)
         for store, dim in zip(stores, chosen, strict=True):
-            self._use(store, store.operands.index(store.value), dim)
+            for number, value in enumerate(store.operands):
+                if is_tile(value):
+                    self._use(store, number, dim)
         self._spread()
-        # All else is the same in both CTAs.
+        # All else is the same in both.
         for op in walk(function):
             for result in op.results:
                 if is_tile(result) and result not in self.of:
                     self._set(result, None)
                     self._spread()
-            if not op.results and not isinstance(op, TiledStoreOp) and not isinstance(op, scf.YieldOp):
+            if not op.results and not isinstance(op, (*self.STORES, scf.YieldOp)):
                 for number, value in enumerate(op.operands):
                     if is_tile(value):
                         self._use(op, number, None)
@@ -379,7 +387,7 @@ class _Forms:
         """The form of each operand that is a tile, for that of the results. Unsplit for an op that has none."""
         tiles = [n for n, v in enumerate(op.operands) if is_tile(v)]
         if isinstance(op, DotOp):
-            yield from self._of_product(op, form)
+            yield from self.of_product(op, form)
         elif form is None:
             yield from ((n, None) for n in tiles)
         elif isinstance(op, ConstantOp):
@@ -387,6 +395,8 @@ class _Forms:
                 raise Unsplit("a constant whose elements differ would have to be halved")
         elif isinstance(op, TiledLoadOp | SplatOp | MakeRangeOp):
             return
+        elif isinstance(op, LoadOp) and form is not None:
+            yield from ((n, form) for n in tiles)
         elif is_elementwise(op):
             yield from ((n, form) for n in tiles)
         elif isinstance(op, BroadcastOp):
@@ -402,7 +412,8 @@ class _Forms:
         else:
             raise Unsplit(f"'{op.name}' does not go half by half")
 
-    def _of_product(self, op: DotOp, form: Form) -> Iterator[tuple[int, Form]]:
+    def of_product(self, op: DotOp, form: Form) -> Iterator[tuple[int, Form]]:
+        """The form of each operand of a product whose result has one, and what it costs."""
         if form is None:
             raise Unsplit("a product would be computed by each CTA")
         *_, rows, columns = shape = shape_of(op.result.type)
@@ -417,9 +428,15 @@ class _Forms:
         elif form == column:
             self.cost += 1 if columns // CTAS >= 8 else 10
         self.cost += 0 if _fits_warpgroups(*half) else 5
-        yield 0, form if form != column else None
-        yield 1, form if form != row else None
-        yield 2, form
+        yield from forms_of_operands(op, form)
+
+
+def forms_of_operands(op: DotOp, form: Form) -> Iterator[tuple[int, Form]]:
+    """The form of each operand of a product whose result has one."""
+    rank = len(shape_of(op.result.type))
+    yield 0, form if form != rank - 1 else None
+    yield 1, form if form != rank - 2 else None
+    yield 2, form
 
 
 def _fits_warpgroups(batches: Sequence[int], rows: int, columns: int) -> bool:
@@ -431,11 +448,11 @@ def _fits_warpgroups(batches: Sequence[int], rows: int, columns: int) -> bool:
 # -- halves -----------------------------------------------------------------------------------------------------------
 
 
-class _Halves:
-    """Makes a kernel compute halves."""
+class Halves:
+    """Makes a kernel compute halves, by the rank of a CTA."""
 
-    def __init__(self, function: FuncOp, forms: _Forms):
-        self.function, self.forms = function, forms.of
+    def __init__(self, function: FuncOp, forms: Forms):
+        self.function, self.forms, self.shares = function, forms.of, forms.SHARES_LOADS
         block = function.body.block
         first = block.first_op
         at = Inserter(block, first, None if first is None else first.location)
@@ -460,7 +477,7 @@ class _Halves:
         for access, along in accesses:
             if along is not None:
                 self._narrow(access, along)
-            else:
+            elif self.shares:
                 access.attributes[SAME_IN_CLUSTER] = UnitAttr()
         drop_unused(self.function.body.block)
 

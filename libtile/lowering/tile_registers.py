@@ -38,6 +38,11 @@ def words_of(type_: Attribute) -> int:
     return prod(type_.shape) * _bits(type_.element_type) // WORD
 
 
+def tensor_words(type_: Attribute) -> int:
+    """32-bit words of a tile of nv_tileaa, as `words_of` counts them; 0 for anything else."""
+    return prod(type_.get_shape()) * _bits(type_.element_type) // WORD if isinstance(type_, TensorType) else 0
+
+
 def _bits(element: Attribute) -> int:
     return WORD if isinstance(element, PointerType | PtrType | IndexType) else max(bit_width(element), 16)
 

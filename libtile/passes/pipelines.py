@@ -84,6 +84,7 @@ STEPS: tuple[tuple[str, str], ...] = (
     ("propagate-pipeline-iterators", "0123"),
     ("split-over-ctas", "0123"),
     ("order-programs", "23"),
+    ("fit-registers", "23"),
     ("convert-tileaa-to-tileas", "0123"),
     # nv_tileas
     ("tileas-remove-layout-conversions", "0123"),

@@ -85,6 +85,7 @@ PASSES: dict[str, Entry] = {
     "view-memref-accesses": Entry("libtile.lowering.view_accesses:ViewMemRefAccessesPass", INNER, required=True),
     "inline-calls": Entry("libtile.lowering.expand.calls:InlineCallsPass", INNER, required=True),
     "expand-tileaa-ops": Entry("libtile.lowering.expand.expand:ExpandTileaaOpsPass", INNER, required=True),
+    "fit-registers": Entry("libtile.lowering.fit_registers:FitRegistersPass", INNER, about=("nv_tileaa.dot",)),
     "fuse-fma": Entry("libtile.transforms.fuse_fma:FuseFmaPass", CUDA_TILE),
     "if-to-select": Entry("libtile.transforms.if_to_select:IfToSelectPass", CUDA_TILE, about=("cuda_tile.if",)),
     "infer-assumptions": Entry("libtile.transforms.infer_assumptions:InferAssumptionsPass", CUDA_TILE),

@@ -427,6 +427,16 @@ class FedKernel:
         erase(outer)
 
 
+def given_beside_producer(warps: int, blocks: int, gpu: Target) -> int:
+    """Registers of a thread of so many warps that multiply, beside a producer, in so many blocks of a multiprocessor."""
+    for consumer, producer in BUDGETS.get(warps, ()):
+        if (consumer * warps + producer * PRODUCER_WARPS) * blocks * gpu.warp_size <= gpu.registers_per_sm:
+            return consumer
+    in_quarter = -(-blocks * (warps + LONE_PRODUCER) // QUARTERS)
+    each = gpu.registers_per_sm // QUARTERS // (in_quarter * gpu.warp_size)
+    return min(each // REGISTER_STEP * REGISTER_STEP, gpu.registers_per_thread)
+
+
 def _is_of_factors(load: Load) -> bool:
     """Whether a tile is nothing but scale factors of products, which the warps that multiply load themselves."""
     numbers = list(ends(load.value))
