@@ -14,8 +14,7 @@ Halves load what both of them need twice, and are made only where tiles do not f
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from math import prod
+from collections.abc import Collection, Iterator
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, StringAttr, TensorType
@@ -27,9 +26,10 @@ from libtile.dialects.nv_tileaa.collectives import DotOp, ScaledDotOp
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.ir.module_pass import ModulePass
 from libtile.ir.places import ops_of, walk
-from libtile.ir.tile_form import shape_of
+from libtile.ir.tile_form import is_tile, shape_of
 from libtile.lowering.discardable import FEWER_BLOCKS, WORKER_WARPS
 from libtile.lowering.tile_registers import WARP, tensor_words
+from libtile.lowering.tileas.cleanup import is_pure
 from libtile.support.records import dataclass
 from libtile.targets import Target, target
 
@@ -98,7 +98,7 @@ def _halve(function: FuncOp, gpu: Target) -> None:
         from libtile.lowering.tile_halves import Unsplit
 
         try:
-            made = halves_in_turn(function)
+            made = min(halves_in_turn(function), key=lambda half: _taken(half, spec.num_warps))
         except Unsplit:
             return
         if _taken(made, spec.num_warps) >= taken or _rows(made) < min(_rows(function), WARP_ROWS * spec.num_warps):
@@ -144,7 +144,21 @@ def _held(loop: Operation, warps: int) -> int:
     words += sum(
         tensor_words(v.type) for v in dict.fromkeys(before) if isinstance(v.owner, Operation) and v.owner not in inside
     )
-    return OTHER_REGISTERS + words // (warps * WARP)
+    rows = min(shape_of(op.result.type)[-2] for op in products)
+    columns = max(warps * WARP_ROWS // rows, 1)
+    shared = sum(tensor_words(op.b.type) for op in products if _comes_of_sums(op.b, inside))
+    return OTHER_REGISTERS + words // (warps * WARP) + shared // (columns * WARP)
+
+
+def _comes_of_sums(value: SSAValue, inside: Collection[Operation]) -> bool:
+    """Whether an operand is computed in a loop, and not of what is loaded alone: element by element, of something else
+    that lies where products have it, and not where all rows of them read it."""
+    owner = value.owner
+    if not isinstance(owner, Operation):
+        return True
+    if owner not in inside or not is_pure(owner) or isinstance(owner, PRODUCTS):
+        return isinstance(owner, PRODUCTS) and owner in inside
+    return any(_comes_of_sums(v, inside) for v in owner.operands if is_tile(v))
 
 
 def _is_added_to(product: DotOp | ScaledDotOp) -> bool:

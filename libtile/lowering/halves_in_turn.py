@@ -53,14 +53,22 @@ from libtile.lowering.tileas.products.result_parts import is_plain_access
 ACCESSES = (TiledLoadOp, LoadOp, TiledStoreOp, StoreOp)
 
 
-def halves_in_turn(function: FuncOp) -> FuncOp:
-    """A copy of a kernel that computes one half of its tiles after the other; Unsplit where it cannot be."""
-    made, forms = best_halves(function, _Turns)
-    block = _narrowest(made, forms)
-    halves = Halves(made, forms)
-    halves.make()
-    _repeat(block, halves.rank)
-    return made
+def halves_in_turn(function: FuncOp) -> list[FuncOp]:
+    """Copies of a kernel that compute one half of their tiles after the other, along dimensions for which that is least
+    work; Unsplit where it cannot be."""
+    found, reasons = list[FuncOp](), list[Unsplit]()
+    for made, forms in best_halves(function, _Turns):
+        block = _narrowest(made, forms)
+        halves = Halves(made, forms)
+        try:
+            halves.make()
+            _repeat(block, halves.rank)
+            found.append(made)
+        except Unsplit as reason:
+            reasons.append(reason)
+    if not found:
+        raise reasons[0]
+    return found
 
 
 class _Turns(Forms):

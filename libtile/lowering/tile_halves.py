@@ -113,7 +113,7 @@ def split(function: FuncOp) -> None:
         )
     try:
         _check(function, gpu)
-        made, forms = best_halves(function, Forms)
+        made, forms = best_halves(function, Forms)[0]
         Halves(made, forms).make()
     except Unsplit as reason:
         count = warps.value.data if isinstance(warps, IntegerAttr) else spec.num_warps
@@ -224,14 +224,14 @@ def carried_at(loop: scf.ForOp, number: int) -> list[SSAValue]:
 # -- forms ------------------------------------------------------------------------------------------------------------
 
 
-def best_halves(function: FuncOp, kind: type[Forms]) -> tuple[FuncOp, Forms]:
-    """A copy of a kernel, and the forms of its tiles: stores are halved along the dimensions that cost least. Unsplit
-    where there are none."""
+def best_halves(function: FuncOp, kind: type[Forms]) -> list[tuple[FuncOp, Forms]]:
+    """Copies of a kernel, each with forms of its tiles: stores are halved along dimensions that cost least, of which
+    there may be several. Unsplit where there are none."""
     stores = ops_of(function, *kind.STORES)
     if not stores:
         raise Unsplit("it stores nothing")
     dims = [[d for d, n in enumerate(shape_of(op.value.type)) if n >= CTAS] for op in stores]
-    found: tuple[int, FuncOp, Forms] | None = None
+    found: list[tuple[FuncOp, Forms]] = []
     reason = Unsplit("it stores tiles of one element")
     for count, chosen in enumerate(combinations(*dims)):
         if count == MOST_CHOICES:
@@ -240,14 +240,14 @@ def best_halves(function: FuncOp, kind: type[Forms]) -> tuple[FuncOp, Forms]:
         try:
             forms = _planned(copy, chosen, kind)
         except Unsplit as problem:
-            reason = problem if found is None and not count else reason
+            reason = problem if not found and not count else reason
             continue
-        if found is None or forms.cost < found[0]:
-            found = forms.cost, copy, forms
-    if found is None:
+        found = [(made, of) for made, of in found if of.cost <= forms.cost]
+        if all(of.cost == forms.cost for _, of in found):
+            found.append((copy, forms))
+    if not found:
         raise reason
-    _, made, forms = found
-    return made, forms
+    return found
 
 
 def _planned(function: FuncOp, chosen: Sequence[int], kind: type[Forms]) -> Forms:
