@@ -64,7 +64,7 @@ from libtile.lowering.tileas.copies.tma_operands import TmaOperand, check_token,
 from libtile.lowering.tileas.copies.tma_tiles import Parted, Unfit
 from libtile.lowering.tileas.counted_loops import known_trips
 from libtile.lowering.tileas.inserter import Inserter
-from libtile.lowering.tileas.pipelines.depth_slices import Slices, slices_of
+from libtile.lowering.tileas.pipelines.depth_slices import Slices, loaded_operands, slices_of
 from libtile.lowering.tileas.pipelines.loop_pipelines import carry_more, read_types, take_over
 from libtile.lowering.tileas.pipelines.schedule import (
     RENAMING,
@@ -216,8 +216,20 @@ class FedLoop:
             if not users:
                 raise Unfit(name(load) + "is used by no product of its loop")
             found.setdefault(min(users, key=lambda op: places[op]), []).append(load)
-        held = [found[op] for op in sorted(found, key=lambda op: places[op])]
-        return [(of, self._slices([load.value for load in of])) for of in held]
+        return [each for op in sorted(found, key=lambda op: places[op]) for each in self._by_use(op, found[op])]
+
+    def _by_use(self, product: Operation, loads: list[Load]) -> Iterator[tuple[list[Load], Slices | None]]:
+        """The loads of a product, and how it is cut. Tiles that an operand is computed of come through a pipeline of
+        their own where the other operand can be read slice by slice behind that, which takes no registers before."""
+        values = [load.value for load in loads]
+        slices = self._slices(values)
+        direct = loaded_operands(product, values) if slices is None else []
+        cut = self._slices(direct) if 0 < len(direct) < len(values) else None
+        if cut is None:
+            yield loads, slices
+            return
+        yield [load for load in loads if load.value not in direct], None
+        yield [load for load in loads if load.value in direct], cut
 
     def _slices(self, values: Sequence[SSAValue]) -> Slices | None:
         """How the product of loaded tiles is cut; None where it is not, or there are several."""
