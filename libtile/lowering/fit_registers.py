@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """`fit-registers`: kernels whose products read registers get blocks and tiles that fit these.
 
-Accumulators of mma.sync lie in registers, and with them what products make in a step and what they read that no step
-changes. Where a loop of a kernel has more such tiles than a thread has registers, most of a step would be spent on
+Accumulators of mma.sync lie in registers, and so does what products make in a step. Where a loop of a kernel has more such tiles than a thread has registers, most of a step would be spent on
 moving them to local memory and back. There are two ways out, tried in this order:
 
     fewer blocks    a kernel that asks for several blocks of a multiprocessor is for one, with the warps that one has:
@@ -22,7 +21,7 @@ from xdsl.ir import Operation, SSAValue
 
 from libtile.dialects import scf
 from libtile.dialects.nv_tileaa.attributes import KernelSpecAttr
-from libtile.dialects.nv_tileaa.collectives import DotOp, ScaledDotOp
+from libtile.dialects.nv_tileaa.collectives import DotOp, ReduceOp, ScaledDotOp
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.ir.module_pass import ModulePass
 from libtile.ir.places import ops_of, walk
@@ -36,11 +35,13 @@ from libtile.targets import Target, target
 PRODUCTS = (DotOp, ScaledDotOp)
 ACCUMULATOR = 2
 """The operand of a product that it adds to."""
-OTHER_REGISTERS = 40
+OTHER_REGISTERS = 48
 """Of a thread, beside those tiles: fragments that are read, and addresses."""
 WARPS, WARP_ROWS = 8, 16
 """Warps of a block that has a multiprocessor for itself, if each of them has so many rows of products: rows that warps
 share meet in shared memory."""
+READ_AHEAD = 4
+"""Which part of an operand that lies in shared memory waits in registers."""
 MOST_HALVINGS = 2
 """As often tiles are halved."""
 
@@ -101,7 +102,7 @@ def _halve(function: FuncOp, gpu: Target) -> None:
             made = min(halves_in_turn(function), key=lambda half: _taken(half, spec.num_warps))
         except Unsplit:
             return
-        if _taken(made, spec.num_warps) >= taken or _rows(made) < min(_rows(function), WARP_ROWS * spec.num_warps):
+        if _taken(made, spec.num_warps) >= taken or _shares_rows(made) > _shares_rows(function):
             return
         function.body.detach_block(function.body.block)
         function.body.add_block(made.body.detach_block(made.body.block))
@@ -110,6 +111,13 @@ def _halve(function: FuncOp, gpu: Target) -> None:
 def _rows(function: FuncOp) -> int:
     """Of the product that has fewest."""
     return min(shape_of(op.result.type)[-2] for op in ops_of(function, *PRODUCTS))
+
+
+def _shares_rows(function: FuncOp) -> bool:
+    """Whether several warps have parts of the rows of products, and sums of rows meet in shared memory."""
+    spec = function.kernel_spec
+    assert spec is not None
+    return _rows(function) < WARP_ROWS * spec.num_warps and bool(ops_of(function, ReduceOp))
 
 
 def _given(warps: int, blocks: int, gpu: Target) -> int:
@@ -133,21 +141,17 @@ def _innermost(function: FuncOp) -> Iterator[Operation]:
 
 
 def _held(loop: Operation, warps: int) -> int:
-    """Registers of a thread for what a loop carries, what its products make, and what they read from before it, or that
-    the loop computes and all rows of warps need."""
+    """Registers of a thread for what a loop carries, what its products make, and right operands that it computes of
+    such tiles, which each row of warps reads as a whole, a quarter at a time. Operands from before the loop may lie in
+    shared memory (`held_operands`)."""
     products = ops_of(loop, *PRODUCTS)
     inside = {op for op in walk(loop) if op is not loop}
     held: dict[SSAValue, None] = dict.fromkeys(loop.regions[-1].block.args)
     held |= dict.fromkeys(op.result for op in products if not _is_added_to(op))
     words = sum(tensor_words(value.type) for value in held)
-    before = (v for op in products for v in op.operands[:ACCUMULATOR] if v not in held)
-    words += sum(
-        tensor_words(v.type) for v in dict.fromkeys(before) if isinstance(v.owner, Operation) and v.owner not in inside
-    )
-    rows = min(shape_of(op.result.type)[-2] for op in products)
-    columns = max(warps * WARP_ROWS // rows, 1)
+    columns = max(warps * WARP_ROWS // min(shape_of(op.result.type)[-2] for op in products), 1)
     shared = sum(tensor_words(op.b.type) for op in products if _comes_of_sums(op.b, inside))
-    return OTHER_REGISTERS + words // (warps * WARP) + shared // (columns * WARP)
+    return OTHER_REGISTERS + words // (warps * WARP) + shared // (columns * WARP) // READ_AHEAD
 
 
 def _comes_of_sums(value: SSAValue, inside: Collection[Operation]) -> bool:

@@ -15,7 +15,7 @@ changes by it, as a half's elements are computed as before.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
 from math import prod
 
 from xdsl.dialects.builtin import IndexType, IntegerAttr
@@ -58,14 +58,21 @@ def halves_in_turn(function: FuncOp) -> list[FuncOp]:
     work; Unsplit where it cannot be."""
     found, reasons = list[FuncOp](), list[Unsplit]()
     for made, forms in best_halves(function, _Turns):
-        block = _narrowest(made, forms)
+        blocks = _around_halves(made, forms)
         halves = Halves(made, forms)
         try:
             halves.make()
-            _repeat(block, halves.rank)
-            found.append(made)
         except Unsplit as reason:
             reasons.append(reason)
+            continue
+        for block in reversed(blocks):
+            try:
+                _repeat(block, halves.rank)
+            except Unsplit as reason:
+                reasons.append(reason)
+                continue
+            found.append(made)
+            break
     if not found:
         raise reasons[0]
     return found
@@ -83,23 +90,23 @@ class _Turns(Forms):
         yield from forms_of_operands(op, form)
 
 
-def _narrowest(function: FuncOp, forms: Forms) -> Block:
-    """The innermost block that has all ops of halves which do more than compute: loops and branches around it hand on
-    none of them."""
+def _around_halves(function: FuncOp, forms: Forms) -> list[Block]:
+    """The blocks that have all ops of halves which do more than compute, from the function's own to the innermost one:
+    loops and branches around that hand on no halves."""
 
     def of_half(value: SSAValue) -> bool:
         return forms.of.get(value) is not None
 
-    block = function.body.block
+    found = [function.body.block]
     while True:
-        ops = [op for op in block.ops if not is_pure(op) and _touches(op, of_half)]
+        ops = [op for op in found[-1].ops if not is_pure(op) and _touches(op, of_half)]
         if len(ops) != 1 or not isinstance(ops[0], scf.ForOp | scf.WhileOp | scf.IfOp):
-            return block
+            return found
         blocks = [b for region in ops[0].regions for b in region.blocks if any(_touches(op, of_half) for op in b.ops)]
         given = [v for region in ops[0].regions for b in region.blocks for v in b.args]
         if len(blocks) != 1 or any(map(of_half, (*ops[0].operands, *ops[0].results, *given))):
-            return block
-        (block,) = blocks
+            return found
+        found += blocks
 
 
 def _touches(op: Operation, of_half: Callable[[SSAValue], bool]) -> bool:
@@ -109,42 +116,37 @@ def _touches(op: Operation, of_half: Callable[[SSAValue], bool]) -> bool:
 
 def _repeat(block: Block, rank: SSAValue) -> None:
     """Have all of a block from what depends on the half on done in two turns of a loop, whose number is the rank."""
+    start, end = block.first_op, block.last_op
+    assert start is not None and end is not None
     for op in _computed_before(block, rank):  # as ranges, which are no work
         op.detach()
-        assert block.first_op is not None
-        block.insert_op_before(op, block.first_op)
+        block.insert_op_before(op, start)
     behind = _behind_first(block, rank)
     inside = {inner for op in behind for inner in walk(op)}
     _check(inside)
-    end, first = block.last_op, behind[0]
-    assert end is not None
-    tokens = [v for op in behind for v in op.results if any(use.operation not in inside for use in v.uses)]
+    uses = [(v, use) for op in behind for v in op.results for use in v.uses if use.operation not in inside]
+    tokens = list(dict.fromkeys(v for v, _ in uses))
     if any(not isinstance(v.type, MemTokenType) for v in tokens):
         raise Unsplit("what is behind its tiles takes more than tokens")
-    at = Inserter(block, first, first.location)
+    at = Inserter(block, behind[0], behind[0].location)
     zero, one, two = (at.value(arith.ConstantOp(IntegerAttr(n, IndexType()))) for n in (0, 1, CTAS))
     starts = [at.value(CreateMemTokenOp.make(results=[v.type])) for v in tokens]
     body = Block(arg_types=[IndexType(), *(v.type for v in tokens)])
     for op in behind:
         op.detach()
         body.add_op(op)
-    within = Inserter(body, None, first.location)
-    joined = [
-        within.value(JoinMemTokenOp.make([given, token], results=[token.type]))
-        for given, token in zip(body.args[1:], tokens)
-    ]
+    within = Inserter(body, None, at.location)
+    pairs = list(zip(body.args[1:], tokens))
+    joined = [within.value(JoinMemTokenOp.make([own, token], results=[token.type])) for own, token in pairs]
     within.add(scf.YieldOp(*joined))
     loop = scf.ForOp(zero, two, one, starts, body)
-    Inserter(block, end, first.location).add(loop)
-    for token, made in zip(tokens, loop.results):
-        token.replace_uses_with_if(made, lambda use: use.operation not in inside and use.operation not in _owners(joined))
+    Inserter(block, end, at.location).add(loop)
+    given = dict(zip(tokens, loop.results))
+    for token, use in uses:
+        use.operation.operands[use.index] = given[token]
     rank.replace_all_uses_with(body.args[0])
     assert isinstance(rank.owner, Operation)
     erase(rank.owner)
-
-
-def _owners(values: Sequence[SSAValue]) -> set[Operation | Block]:
-    return {value.owner for value in values}
 
 
 def _computed_before(block: Block, rank: SSAValue) -> list[Operation]:
