@@ -185,7 +185,57 @@ def _compare(op: CudaTileOp, state: State) -> Fact:
 
 @rule("select")
 def _select(op: CudaTileOp, state: State) -> Fact:
-    return f.select(*(get(state, x) for x in op.operands))
+    condition, a, b = op.operands
+    found = f.select(*(get(state, x) for x in op.operands))
+    divisor = _floored(condition, a, b, state)
+    if divisor is None or divisor.upper is None:
+        return found
+    return replace(found, lower=max(found.lower or 0, 0), upper=min(divisor.upper - 1, _or(found.upper, divisor.upper)))
+
+
+def _or(limit: int | None, other: int) -> int:
+    return other if limit is None else limit
+
+
+def _floored(condition: SSAValue, a: SSAValue, b: SSAValue, state: State) -> Fact | None:
+    """What is known of the divisor where a choice makes the remainder of a signed division one that is rounded down
+    (`remainder + divisor if remainder < 0 else remainder`), by a positive divisor; else None."""
+    remainder, added = b.owner, a.owner
+    if not (isinstance(remainder, OPS["remi"]) and remainder.attribute_value("signedness") == "signed"):
+        return None
+    divisor = remainder.operand("rhs")
+    if not isinstance(added, OPS["addi"]) or {*added.operands} != {b, divisor}:
+        return None
+    fact = get(state, divisor)
+    return fact if fact.lower is not None and fact.lower > 0 and _is_where_negative(condition, b, state) else None
+
+
+def _is_where_negative(condition: SSAValue, number: SSAValue, state: State) -> bool:
+    """Whether a condition is that a number is less than 0, in the words of a frontend that asks for the divisor's sign
+    as well."""
+    op = condition.owner
+    if isinstance(op, OPS["cmpi"]):
+        lhs, rhs = op.operands
+        less = str(op.attribute_value("comparison_predicate")) == "less_than"
+        signed = op.attribute_value("signedness") == "signed"
+        return lhs is number and less and signed and get(state, rhs).value == 0
+    if isinstance(op, OPS["xori"]):
+        pairs = (op.operands, tuple(reversed(op.operands)))
+        return any(get(state, y).value == 0 and _is_where_negative(x, number, state) for x, y in pairs)
+    if isinstance(op, OPS["andi"]):
+        pairs = (op.operands, tuple(reversed(op.operands)))
+        return any(_is_where_negative(x, number, state) and _is_not_zero(y, number, state) for x, y in pairs)
+    return False
+
+
+def _is_not_zero(condition: SSAValue, number: SSAValue, state: State) -> bool:
+    op = condition.owner
+    return (
+        isinstance(op, OPS["cmpi"])
+        and str(op.attribute_value("comparison_predicate")) == "not_equal"
+        and op.operands[0] is number
+        and get(state, op.operands[1]).value == 0
+    )
 
 
 @rule("constant")

@@ -35,8 +35,8 @@ from libtile.targets import Target, target
 PRODUCTS = (DotOp, ScaledDotOp)
 ACCUMULATOR = 2
 """The operand of a product that it adds to."""
-OTHER_REGISTERS = 48
-"""Of a thread, beside those tiles: fragments that are read, and addresses."""
+OTHER_REGISTERS, OTHER_PART = 48, 4
+"""Of a thread, beside those tiles: fragments that are read, and addresses; of few that are given, a quarter."""
 WARPS, WARP_ROWS = 8, 16
 """Warps of a block that has a multiprocessor for itself, if each of them has so many rows of products: rows that warps
 share meet in shared memory."""
@@ -64,7 +64,7 @@ def fit(function: FuncOp, gpu: Target) -> None:
     """Have one kernel's tiles fit its threads' registers, as far as they can be made to."""
     spec = function.kernel_spec
     assert spec is not None
-    if _taken(function, spec.num_warps) <= _given(spec.num_warps, spec.occupancy or 1, gpu):
+    if _taken(function, spec.num_warps) <= _for_tiles(spec.num_warps, spec.occupancy or 1, gpu):
         return
     if (spec.occupancy or 1) > 1:
         _for_one_block(function, gpu)
@@ -72,13 +72,14 @@ def fit(function: FuncOp, gpu: Target) -> None:
 
 
 def _for_one_block(function: FuncOp, gpu: Target) -> None:
-    """Have a multiprocessor hold one block of a kernel, of more warps if its products have rows for these."""
+    """Have a multiprocessor hold one block of a kernel, of more warps if its products have rows for these: where it
+    holds as many warps then, or those of several blocks have no registers for the tiles alone."""
     spec = function.kernel_spec
     assert spec is not None
     more = WORKER_WARPS not in function.attributes and _rows(function) >= WARP_ROWS * WARPS > WARP_ROWS * spec.num_warps
     warps, blocks = WARPS if more else spec.num_warps, spec.occupancy or 1
     taken, given = _taken(function, spec.num_warps), _given(spec.num_warps, blocks, gpu)
-    if _given(warps, 1, gpu) - _taken(function, warps) <= given - taken:
+    if warps < blocks * spec.num_warps and taken <= given:
         return
     function.properties["kernel_spec"] = KernelSpecAttr(spec.entry, warps, spec.num_ctas, 1, spec.target)
     function.attributes[FEWER_BLOCKS] = StringAttr(
@@ -90,7 +91,7 @@ def _halve(function: FuncOp, gpu: Target) -> None:
     """Have a kernel compute halves of its tiles, in halves again if need be."""
     spec = function.kernel_spec
     assert spec is not None
-    given = _given(spec.num_warps, spec.occupancy or 1, gpu)
+    given = _for_tiles(spec.num_warps, spec.occupancy or 1, gpu)
     for _ in range(MOST_HALVINGS):
         taken = _taken(function, spec.num_warps)
         if taken <= given:
@@ -127,6 +128,12 @@ def _given(warps: int, blocks: int, gpu: Target) -> int:
     return given_beside_producer(warps, blocks, gpu)
 
 
+def _for_tiles(warps: int, blocks: int, gpu: Target) -> int:
+    """Those of them that tiles may take."""
+    given = _given(warps, blocks, gpu)
+    return given - min(OTHER_REGISTERS, given // OTHER_PART)
+
+
 def _taken(function: FuncOp, warps: int) -> int:
     """Registers of a thread that the loop with products takes which has most tiles at a time."""
     return max((_held(loop, warps) for loop in _innermost(function)), default=0)
@@ -151,7 +158,7 @@ def _held(loop: Operation, warps: int) -> int:
     words = sum(tensor_words(value.type) for value in held)
     columns = max(warps * WARP_ROWS // min(shape_of(op.result.type)[-2] for op in products), 1)
     shared = sum(tensor_words(op.b.type) for op in products if _comes_of_sums(op.b, inside))
-    return OTHER_REGISTERS + words // (warps * WARP) + shared // (columns * WARP) // READ_AHEAD
+    return words // (warps * WARP) + shared // (columns * WARP) // READ_AHEAD
 
 
 def _comes_of_sums(value: SSAValue, inside: Collection[Operation]) -> bool:

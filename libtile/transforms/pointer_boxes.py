@@ -105,7 +105,10 @@ class Box:
             type_, op = value.type, value.owner
             if not isinstance(type_, TileType):
                 raise
-            found = self._followed(op, type_) if isinstance(op, CudaTileOp) else None
+            try:
+                found = self._followed(op, type_) if isinstance(op, CudaTileOp) else None
+            except NotAffineError as deeper:  # a sum that may wrap around, say, which is numbers as it is
+                found, reason = None, deeper
             return found if found is not None else self._root(value, type_, reason)
 
     def _followed(self, op: CudaTileOp, type_: TileType) -> Chosen | None:
