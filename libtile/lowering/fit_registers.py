@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """`fit-registers`: kernels whose products read registers get blocks and tiles that fit these.
 
-Accumulators of mma.sync lie in registers, and so does what products make in a step. Where a loop of a kernel has more such tiles than a thread has registers, most of a step would be spent on
-moving them to local memory and back. There are two ways out, tried in this order:
+Accumulators of mma.sync lie in registers, and so does what products make in a step. Where a loop of a kernel has more
+such tiles than a thread has registers, most of a step would be spent on moving them to local memory and back. There are
+two ways out, tried in this order:
 
     fewer blocks    a kernel that asks for several blocks of a multiprocessor is for one, with the warps that one has:
                     `fewer_blocks` says so
@@ -16,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, StringAttr, TensorType
+from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Operation, SSAValue
 
 from libtile.dialects import scf
@@ -35,8 +36,8 @@ from libtile.targets import Target, target
 PRODUCTS = (DotOp, ScaledDotOp)
 ACCUMULATOR = 2
 """The operand of a product that it adds to."""
-OTHER_REGISTERS, OTHER_PART = 48, 4
-"""Of a thread, beside those tiles: fragments that are read, and addresses; of few that are given, a quarter."""
+OTHER_REGISTERS, OTHER_PART = 48, 5
+"""Of a thread, beside those tiles: fragments that are read, and addresses; of few that are given, a fifth."""
 WARPS, WARP_ROWS = 8, 16
 """Warps of a block that has a multiprocessor for itself, if each of them has so many rows of products: rows that warps
 share meet in shared memory."""
@@ -176,7 +177,6 @@ def _is_added_to(product: DotOp | ScaledDotOp) -> bool:
     """Whether a product's result is nothing but what the next one, or the next turn, adds to."""
     uses = list(product.result.uses)
     return all(
-        isinstance(use.operation, scf.YieldOp)
-        or (isinstance(use.operation, PRODUCTS) and use.index == ACCUMULATOR)
+        isinstance(use.operation, scf.YieldOp) or (isinstance(use.operation, PRODUCTS) and use.index == ACCUMULATOR)
         for use in uses
     )

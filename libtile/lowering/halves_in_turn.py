@@ -218,9 +218,7 @@ def _check(ops: Collection[Operation]) -> None:
                 raise Unsplit("tokens order accesses, of which some would be behind those of another turn")
             if isinstance(op, TiledLoadOp | LoadOp) and _root(op) in stored:
                 raise Unsplit("it loads and stores one tensor")
-        elif op.has_trait(Observable) or not (
-            op.regions or op.has_trait(IsTerminator) or effects_of(op) == NOTHING
-        ):
+        elif op.has_trait(Observable) or not (op.regions or op.has_trait(IsTerminator) or effects_of(op) == NOTHING):
             raise Unsplit(f"'{op.name}' would be done twice")
 
 

@@ -395,9 +395,7 @@ class Forms:
                 raise Unsplit("a constant whose elements differ would have to be halved")
         elif isinstance(op, TiledLoadOp | SplatOp | MakeRangeOp):
             return
-        elif isinstance(op, LoadOp) and form is not None:
-            yield from ((n, form) for n in tiles)
-        elif is_elementwise(op):
+        elif is_elementwise(op) or isinstance(op, LoadOp):
             yield from ((n, form) for n in tiles)
         elif isinstance(op, BroadcastOp):
             yield 0, form if shape_of(op.source.type)[form] != 1 else None

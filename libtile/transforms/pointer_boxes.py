@@ -108,7 +108,7 @@ class Box:
             try:
                 found = self._followed(op, type_) if isinstance(op, CudaTileOp) else None
             except NotAffineError as deeper:  # a sum that may wrap around, say, which is numbers as it is
-                found, reason = None, deeper
+                return self._root(value, type_, deeper)
             return found if found is not None else self._root(value, type_, reason)
 
     def _followed(self, op: CudaTileOp, type_: TileType) -> Chosen | None:

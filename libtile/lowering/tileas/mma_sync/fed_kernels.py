@@ -428,7 +428,8 @@ class FedKernel:
 
 
 def given_beside_producer(warps: int, blocks: int, gpu: Target) -> int:
-    """Registers of a thread of so many warps that multiply, beside a producer, in so many blocks of a multiprocessor."""
+    """Registers of a thread of so many warps that multiply, beside a producer, with so many blocks of a
+    multiprocessor."""
     for consumer, producer in BUDGETS.get(warps, ()):
         if (consumer * warps + producer * PRODUCER_WARPS) * blocks * gpu.warp_size <= gpu.registers_per_sm:
             return consumer
