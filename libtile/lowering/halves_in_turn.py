@@ -151,8 +151,8 @@ def _repeat(block: Block, rank: SSAValue) -> None:
 
 def _computed_before(block: Block, rank: SSAValue) -> list[Operation]:
     """What is computed from the rank outside of the block, in order."""
-    function = rank.owner
-    while isinstance(function, Operation) and not isinstance(function, FuncOp):
+    function: Operation | None = rank.owner if isinstance(rank.owner, Operation) else None
+    while function is not None and not isinstance(function, FuncOp):
         function = function.parent_op()
     assert isinstance(function, FuncOp)
     inside = {op for outer in block.ops for op in walk(outer)}

@@ -498,6 +498,8 @@ class Halves:
     def _narrow(self, op: TiledLoadOp | TiledStoreOp, form: int) -> None:
         """Access the half of a tile, through a view of halves."""
         block, type_ = op.accessed.owner, op.accessed.type
+        if not is_plain_access(op):
+            raise Unsplit(f"'{op.name}' is not of a view of a memref, or has more than indices")
         assert isinstance(block, BlockTileOp) and isinstance(type_, TiledViewType) and op.parent is not None
         shape, tiling = _half(type_.shape, form), type_.layout
         step = type_.traversal_strides[form]
