@@ -214,28 +214,34 @@ def _is_where_negative(condition: SSAValue, number: SSAValue, state: State) -> b
     """Whether a condition is that a number is less than 0, in the words of a frontend that asks for the divisor's sign
     as well."""
     op = condition.owner
-    if isinstance(op, OPS["cmpi"]):
-        lhs, rhs = op.operands
-        less = str(op.attribute_value("comparison_predicate")) == "less_than"
-        signed = op.attribute_value("signedness") == "signed"
-        return lhs is number and less and signed and get(state, rhs).value == 0
-    if isinstance(op, OPS["xori"]):
-        pairs = (op.operands, tuple(reversed(op.operands)))
-        return any(get(state, y).value == 0 and _is_where_negative(x, number, state) for x, y in pairs)
-    if isinstance(op, OPS["andi"]):
-        pairs = (op.operands, tuple(reversed(op.operands)))
-        return any(_is_where_negative(x, number, state) and _is_not_zero(y, number, state) for x, y in pairs)
-    return False
+    if not isinstance(op, CudaTileOp) or len(op.operands) != 2:
+        return False
+    a, b = op.operands
+    if op.spec.name == "xori":
+        return any(_is_where_negative(x, number, state) and _is_never(y, state) for x, y in ((a, b), (b, a)))
+    if op.spec.name == "andi":
+        pairs = ((a, b), (b, a))
+        return any(
+            _is_where_negative(x, number, state) and _compared_with_zero(y, "not_equal", state) is number
+            for x, y in pairs
+        )
+    return _compared_with_zero(condition, "less_than", state) is number
 
 
-def _is_not_zero(condition: SSAValue, number: SSAValue, state: State) -> bool:
+def _is_never(condition: SSAValue, state: State) -> bool:
+    """Whether a condition is false, as one that asks for the sign of a positive number."""
+    compared = _compared_with_zero(condition, "less_than", state)
+    lower = None if compared is None else get(state, compared).lower
+    return get(state, condition).value == 0 or (lower is not None and lower >= 0)
+
+
+def _compared_with_zero(condition: SSAValue, predicate: str, state: State) -> SSAValue | None:
+    """The number that a condition compares with 0, as a signed one."""
     op = condition.owner
-    return (
-        isinstance(op, OPS["cmpi"])
-        and str(op.attribute_value("comparison_predicate")) == "not_equal"
-        and op.operands[0] is number
-        and get(state, op.operands[1]).value == 0
-    )
+    if not isinstance(op, OPS["cmpi"]) or str(op.attribute_value("comparison_predicate")) != predicate:
+        return None
+    lhs, rhs = op.operands
+    return lhs if op.attribute_value("signedness") == "signed" and get(state, rhs).value == 0 else None
 
 
 @rule("constant")

@@ -394,3 +394,34 @@ def test_quotients_and_remainders_are_bounded_by_what_is_known_of_either_side(op
       %m = assume bounded<-4, -2>, %y : tile<i32>
       %r = {op} : tile<i32>""")
     assert (found["r"].lower, found["r"].upper) == bounds
+
+
+def floored(condition: str, added: str = "%r, %d", divisor: str = "%b"):
+    """What is known of a remainder to which its divisor is added under a condition."""
+    return named_facts(f"""%none = constant <i32: 0> : tile<i32>
+      %b = assume bounded<1, 64>, %y : tile<i32>
+      %u = assume bounded<-64, 64>, %y : tile<i32>
+      %d = addi {divisor}, %none : tile<i32>
+      %r = remi %x, %d signed : tile<i32>
+      %less = cmpi less_than %r, %none, signed : tile<i32> -> tile<i1>
+      %more = cmpi greater_than %r, %none, signed : tile<i32> -> tile<i1>
+      %sign = cmpi less_than %d, %none, signed : tile<i32> -> tile<i1>
+      %other = xori %less, %sign : tile<i1>
+      %some = cmpi not_equal %r, %none, signed : tile<i32> -> tile<i1>
+      %both = andi %some, %other : tile<i1>
+      %s = addi {added} : tile<i32>
+      %f = select %{condition}, %s, %r : tile<i1>, tile<i32>""")["f"]
+
+
+@pytest.mark.parametrize("condition", ["less", "other", "both"])
+def test_a_remainder_that_is_rounded_down_is_between_nothing_and_its_divisor(condition):
+    found = floored(condition)
+    assert (found.lower, found.upper) == (0, 63)
+
+
+@pytest.mark.parametrize(
+    ("condition", "added", "divisor"),
+    [("more", "%r, %d", "%b"), ("some", "%r, %d", "%b"), ("both", "%r, %none", "%b"), ("both", "%r, %d", "%u")],
+)
+def test_other_choices_of_a_remainder_may_be_negative(condition, added, divisor):
+    assert floored(condition, added, divisor).lower < 0

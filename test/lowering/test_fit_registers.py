@@ -8,6 +8,8 @@ import pytest
 from crowded_kernels import bytecode, run
 
 import libtile
+from cutile.models.problems import FULL, PROBLEMS
+from libtile import cutile
 
 ATTENTION, WIDE = (256, 128, 64), (256, 256, 32)
 QUERIES, TWO_STEPS, FOUR_TILES = (256, 256, 64), (256, 256, 64), (512, 512, 64)
@@ -83,3 +85,14 @@ def test_tiles_that_fit_stay_whole(name, tiles):
     text = compiled(name, tiles, TWO_STEPS, emit="tileas").tileas
     rows, columns, _ = tiles
     assert f"{rows}x{columns}xf32" in text and "fewer_blocks" not in text
+
+
+def test_an_operand_beside_one_that_is_computed_is_read_slice_by_slice():
+    """Weights of 8 bits lie in stages of their own."""
+    problem = PROBLEMS["w8a16"](FULL)
+    code = cutile.bytecode_for(problem.kernel, problem.args, gpu_name="sm_120")[0]
+    made = libtile.compile(code, gpu_name="sm_120", launch_abi="simt", keep_text=True)
+    (kernel,) = made.kernels.values()
+    assert kernel.spills == 0
+    assert len(re.findall(r"create_pipeline ", made.tileas)) == 2
+    assert len(re.findall(r"nv_tileas\.dot ", made.tileas)) == 4
