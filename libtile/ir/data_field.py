@@ -38,5 +38,5 @@ def _remembered_hash(self: Data[Any]) -> int:
 
 
 def _without_hash(self: Data[Any]) -> dict[str, Any]:
-    """What is pickled: another process hashes texts in its own way."""
-    return {name: member for name, member in self.__dict__.items() if name != "_hash"}
+    """What is pickled: another process hashes texts in its own way, and finds parts of the data again."""
+    return {"data": self.data}

@@ -24,15 +24,26 @@ if TYPE_CHECKING:
 else:
 
     class DataField:
-        """What stands at a place of the `data` of the object."""
+        """What stands at a place of the `data` of the object.
 
-        __slots__ = ("index",)
+        An object that has members of its own gets it as one of these, where Python finds it without this function.
+        """
+
+        __slots__ = ("index", "name")
 
         def __init__(self, index):
             self.index = index
+
+        def __set_name__(self, cls, name):
+            self.name = name
 
         def __class_getitem__(cls, parameter):
             return cls
 
         def __get__(self, owner, cls):
-            return self if owner is None else owner.data[self.index]
+            if owner is None:
+                return self
+            found = owner.data[self.index]
+            if cls.__dictoffset__:
+                owner.__dict__[self.name] = found
+            return found

@@ -67,6 +67,24 @@ def _give(op: Operation, operands: Sequence[SSAValue]) -> None:
             value.first_use = use
 
 
+def make(
+    op: Operation,
+    *,
+    operands: Sequence[SSAValue] = (),
+    result_types: Sequence[Attribute] = (),
+    properties: Mapping[str, Attribute] = {},
+    attributes: Mapping[str, Attribute] = {},
+    location: LocationAttr | None = None,
+    successors: Sequence[Block] = (),
+    regions: Sequence[Region] = (),
+) -> None:
+    """What `Operation.__init__` does."""
+    place = UNKNOWN_LOC if location is None else location
+    fill(op, operands, result_types, dict(properties), dict(attributes), place, regions)
+    if successors:
+        op.successors = list(successors)
+
+
 def _create(
     cls: type[Operation],
     *,
@@ -162,4 +180,16 @@ def put_in(block: Block, ops: Sequence[Operation]) -> None:
     block._last_op = before
 
 
-__all__ = ["Values", "fill", "makes_ops", "put_in"]
+def append(block: Block, op: Operation) -> None:
+    """Put an op that stands nowhere, and in which the block does not lie, at the end of the block."""
+    before = block._last_op
+    if before is None:
+        block._first_op = op
+    else:
+        before._next_op = op
+        op._prev_op = before
+    op.parent = block
+    block._last_op = op
+
+
+__all__ = ["Values", "append", "fill", "make", "makes_ops", "put_in"]

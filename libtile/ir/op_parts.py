@@ -56,8 +56,11 @@ def parts_of(
 ) -> Parts | None:
     """The parts of an op of a class; None where IRDL is to make it, or to say what is wrong."""
     declared = _declared(cls)
-    if declared is None or len(regions) != declared.regions or any(type(region) is not Region for region in regions):
+    if declared is None or len(regions) != declared.regions:
         return None
+    for region in regions:
+        if type(region) is not Region:
+            return None
     values = _in_a_row(declared.operands, operands, _are_values)
     types = _in_a_row(declared.results, result_types, _are_attributes)
     if values is None or types is None:

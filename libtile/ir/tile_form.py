@@ -16,7 +16,8 @@ optional operands are there; the entry of a final token may be left out of it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -30,10 +31,7 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.ir import Attribute, Operation, Region, SSAValue
-from xdsl.irdl import (
-    OpDef,
-    VariadicDef,
-)
+from xdsl.irdl import VariadicDef
 
 from libtile.ir.grouped_op import GroupedOp
 from libtile.ir.locations import set_location
@@ -90,24 +88,22 @@ class TileOp(GroupedOp):
         Attributes may be Python values (a bool for a flag, an int, a str, a sequence of bools or ints); None and False
         stand for an absent one. Operand groups left out at the end are absent. The op is not verified.
         """
-        definition = cls.get_irdl_definition()
-        groups = [*operands, *[None] * (len(definition.operands) - len(operands))]
-        types = [*results, *[None] * (len(definition.results) - len(results))]
+        declared = _declared(cls)
         properties: dict[str, Attribute] = {}
         discardable: dict[str, Attribute] = {}
         for name, value in attributes.items():
-            declared = name in definition.properties
-            attr = attribute_of(value, cls.property_class(name) if declared else None)
+            is_property = name in declared.properties
+            attr = attribute_of(value, declared.properties[name] if is_property else None)
             if attr is not None:
-                (properties if declared else discardable)[name] = attr
+                (properties if is_property else discardable)[name] = attr
         op = cls.__new__(cls)
         GroupedOp.__init__(
             op,
-            operands=[_group(d, g) for (_, d), g in zip(definition.operands, groups, strict=True)],
-            result_types=[_group(d, t) for (_, d), t in zip(definition.results, types, strict=True)],
+            operands=_groups(declared.operands, operands),
+            result_types=_groups(declared.results, results),
             properties=properties,
             attributes=discardable,
-            regions=_region_groups(definition, regions),
+            regions=declared.region_groups(regions),
         )
         if location is not None:
             set_location(op, location)
@@ -189,22 +185,49 @@ def erase(op: Operation) -> None:
     op.erase()
 
 
-def _group(definition: Any, given: Any) -> Any:
-    if isinstance(definition, VariadicDef):
-        if given is None:
-            return []
-        # Lists first: whether something is no Operation takes long to find out, since that class is abstract.
-        if isinstance(given, list | tuple):
-            return list(given)
-        return [given] if isinstance(given, SSAValue | Operation | Attribute) else list(given)
-    return given
+class _Declared(NamedTuple):
+    """What `make` asks of a class: for each group of operands and results whether it may have none, or several; the
+    classes of its properties; and how many regions stand before those of a last group of any number, if it has one."""
+
+    operands: tuple[bool, ...]
+    results: tuple[bool, ...]
+    properties: Mapping[str, type[Attribute] | None]
+    fixed_regions: int | None
+
+    def region_groups(self, regions: Sequence[Region]) -> list[Any]:
+        if self.fixed_regions is None:
+            return list(regions)
+        return [*regions[: self.fixed_regions], list(regions[self.fixed_regions :])]
 
 
-def _region_groups(definition: OpDef, regions: Sequence[Region]) -> list[Any]:
-    if definition.regions and isinstance(definition.regions[-1][1], VariadicDef):
-        fixed = len(definition.regions) - 1
-        return [*regions[:fixed], list(regions[fixed:])]
-    return list(regions)
+@cache
+def _declared(cls: type[TileOp]) -> _Declared:
+    definition = cls.get_irdl_definition()
+    variadic = bool(definition.regions) and isinstance(definition.regions[-1][1], VariadicDef)
+    return _Declared(
+        tuple(isinstance(operand, VariadicDef) for _, operand in definition.operands),
+        tuple(isinstance(result, VariadicDef) for _, result in definition.results),
+        {name: cls.property_class(name) for name in definition.properties},
+        len(definition.regions) - 1 if variadic else None,
+    )
+
+
+def _groups(declared: tuple[bool, ...], given: Sequence[Any]) -> list[Any]:
+    """What is given for each group; those at the end may be left out. ValueError for more than there are groups."""
+    if len(given) > len(declared):
+        raise ValueError(f"{len(given)} groups are given, of {len(declared)}")
+    found = [_several(one) if variadic else one for variadic, one in zip(declared, given)]
+    found += [() if variadic else None for variadic in declared[len(given) :]]
+    return found
+
+
+def _several(given: Any) -> Sequence[Any]:
+    if given is None:
+        return ()
+    # Lists first: whether something is no Operation takes long to find out, since that class is abstract.
+    if isinstance(given, list | tuple):
+        return given
+    return [given] if isinstance(given, SSAValue | Operation | Attribute) else list(given)
 
 
 def attribute_of(value: Any, cls: type[Attribute] | None = None) -> Attribute | None:

@@ -43,12 +43,21 @@ def element_of(type_: Attribute) -> Attribute:
 
 def shape_of(type_: Attribute) -> tuple[int, ...]:
     """The shape of a tile; () for any other type."""
-    return type_.get_shape() if isinstance(type_, TensorType) else ()
+    return tensor_shape(type_) if type(type_) is TensorType else ()
+
+
+def tensor_shape(type_: TensorType[Attribute]) -> tuple[int, ...]:
+    """The shape of a tensor, which its type keeps: xDSL collects it from an attribute for each number."""
+    members = type_.__dict__
+    found: tuple[int, ...] | None = members.get("_shape")
+    if found is None:
+        found = members["_shape"] = type_.get_shape()
+    return found
 
 
 def is_tile(value: SSAValue) -> bool:
     """Whether a value is a tile of rank 1 or more."""
-    return isinstance(value.type, TensorType) and bool(value.type.get_shape())
+    return bool(shape_of(value.type))
 
 
 def rank_of(type_: Attribute) -> int:

@@ -199,7 +199,7 @@ class FromBytecode:
 
     def _block(self, source: bc.Block, location: Any) -> Block:
         block = self._start_block(source, location)
-        block.add_ops([self._operation(op) for op in source.operations])
+        self.kit.put_in(block, [self._operation(op) for op in source.operations])
         return block
 
     def _operation(self, source: bc.Operation) -> Operation:

@@ -32,6 +32,7 @@ integer = IntegerAttr
 function_type = FunctionType
 call_site_loc = CallSiteLoc
 dense_array = DenseArrayBase
+put_in = Block.add_ops
 
 # -- types ------------------------------------------------------------------------------------------------------------
 

@@ -42,6 +42,7 @@ from libtile.dialects.cuda_tile.types import TensorViewType as TensorViewType
 from libtile.dialects.cuda_tile.types import TestEvolvedType as TestEvolvedType
 from libtile.dialects.cuda_tile.types import TileType as TileType
 from libtile.dialects.cuda_tile.types import TokenType as TokenType
+from libtile.ir.op_making import put_in as put_in
 from libtile.spec import Spec, default_spec
 
 integer = IntegerAttr

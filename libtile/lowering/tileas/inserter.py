@@ -9,6 +9,7 @@ from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, i64
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from libtile.ir.locations import set_location
+from libtile.ir.op_making import append
 
 
 def array_of(*numbers: int) -> ArrayAttr[Attribute]:
@@ -27,7 +28,7 @@ class Inserter:
         if (place := location or self.location) is not None:
             set_location(op, place)
         if self.before is None:
-            self.block.add_op(op)
+            append(self.block, op)
         else:
             self.block.insert_op_before(op, self.before)
         return op
@@ -36,7 +37,6 @@ class Inserter:
         return self.add(op, location).results[0]
 
     def clone(self, ops: Sequence[Operation], values: dict[SSAValue, SSAValue]) -> None:
-        """Ops again, with other values for some; `values` gets their results."""
+        """Ops again, with other values for some; `values` gets what they make."""
         for op in ops:
-            made = self.add(op.clone(dict(values)), op.location)
-            values.update(zip(op.results, made.results))
+            self.add(op.clone(values), op.location)

@@ -25,6 +25,7 @@ from libtile.dialects.nv_tileaa.types import GLOBAL, MemRefType, MemTokenType, P
 from libtile.ir import tile_form
 from libtile.ir.locations import set_location
 from libtile.ir.numbers import index, integer
+from libtile.ir.op_making import append
 from libtile.ir.tile_form import TileOp
 from libtile.lowering.rules import Rules
 from libtile.lowering.to_tileaa.views import tiling_of
@@ -101,7 +102,7 @@ class Context:
         """Put an op at the end of the current block, at the current source location."""
         if self.location is not None:
             set_location(op, self.location)
-        self.block.add_op(op)
+        append(self.block, op)
         return op
 
     def make(

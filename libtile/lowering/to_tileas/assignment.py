@@ -32,6 +32,7 @@ from libtile.dialects.nv_tileas import products, tiles
 from libtile.dialects.nv_tileas.pipeline import (
     PipelineYieldOp,
 )
+from libtile.ir.op_making import append
 from libtile.ir.places import walk
 from libtile.layouts import LinearLayout
 from libtile.layouts.parts import whole_layout
@@ -128,7 +129,7 @@ class Assigner:
         return with_layout(type_, self.default(type_.get_shape())) if isinstance(type_, TensorType) else type_
 
     def emit(self, op: Operation) -> Operation:
-        self.block.add_op(op)
+        append(self.block, op)
         return op
 
     @contextmanager

@@ -7,6 +7,8 @@ broadcasts are made in any layout, so they have none here.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from xdsl.ir import Block, Operation, SSAValue
 
 from libtile.dialects import scf
@@ -30,6 +32,8 @@ class Origins:
         self._accesses = accesses
         self._products = products
         self._known: dict[SSAValue, LinearLayout | None] = {}
+        self._without_products: set[SSAValue] = set()
+        """Tiles that were found to come of no product."""
 
     def of(self, value: SSAValue) -> LinearLayout | None:
         if value not in self._known:
@@ -42,7 +46,30 @@ class Origins:
         behind more that is computed of it. None for others, and for what is an operand of products as it is."""
         if _is_operand(op.results[position]):
             return None
-        return next((self.of(end) for end in _left(op, position) if _comes_of_product(end)), None)
+        return next((self.of(end) for end in _left(op, position) if self._comes_of_product(end)), None)
+
+    def _comes_of_product(self, value: SSAValue) -> bool:
+        """Whether a tile is a sum of products, or computed of one, in the block of what makes it or in a loop there."""
+        if value in self._without_products:
+            return False
+        work, seen = [value], {value}
+        while work:
+            of = work.pop()
+            op = of.owner
+            if isinstance(op, DotOp):
+                return True
+            if isinstance(op, (Block, *ACCESSES)):
+                continue
+            if isinstance(op, scf.ForOp | scf.IfOp):
+                given: Sequence[SSAValue] = _left(op, op.results.index(of))
+            else:
+                given = op._operands if is_elementwise(op) else sources_of(op)
+            for v in given:
+                if v not in seen and v not in self._without_products and tile_shape(v):
+                    work.append(v)
+                    seen.add(v)
+        self._without_products |= seen
+        return False
 
     def _compute(self, value: SSAValue) -> LinearLayout | None:
         op = value.owner
@@ -106,22 +133,3 @@ def _is_operand(value: SSAValue) -> bool:
         _is_operand(user.results[0]) if isinstance(user, FpToFpOp | PermuteOp | ViewOp) else isinstance(user, DotOp)
         for user in users
     )
-
-
-def _comes_of_product(value: SSAValue) -> bool:
-    """Whether a tile is a sum of products, or computed of one, in the block of what makes it or in a loop there."""
-    work, seen = [value], {value}
-    while work:
-        of = work.pop()
-        op = of.owner
-        if isinstance(op, DotOp):
-            return True
-        if isinstance(op, (Block, *ACCESSES)):
-            continue
-        if isinstance(op, scf.ForOp | scf.IfOp):
-            given = _left(op, op.results.index(of))
-        else:
-            given = [v for v in op.operands if is_elementwise(op) or v in sources_of(op)]
-        work += [v for v in given if tile_shape(v) and v not in seen]
-        seen.update(given)
-    return False

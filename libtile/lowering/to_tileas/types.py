@@ -4,27 +4,30 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import TypeGuard
 
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, SSAValue
 
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES
 from libtile.dialects.nv_tileas.layout import LayoutAttr
+from libtile.ir.tile_types import tensor_shape
 from libtile.layouts import LinearLayout
 
 
-def is_tile(type_: Attribute) -> bool:
-    return isinstance(type_, TensorType)
+def is_tile(type_: Attribute) -> TypeGuard[TensorType[Attribute]]:
+    return type(type_) is TensorType
 
 
 def shape_of(type_: Attribute) -> tuple[int, ...]:
-    assert isinstance(type_, TensorType)
-    return tuple(type_.get_shape())
+    assert is_tile(type_)
+    return tensor_shape(type_)
 
 
 def tile_shape(value: SSAValue) -> tuple[int, ...] | None:
     """The shape of a tile; None for other values."""
-    return shape_of(value.type) if is_tile(value.type) else None
+    type_ = value._type
+    return tensor_shape(type_) if is_tile(type_) else None
 
 
 def element_of(value: SSAValue) -> str:
