@@ -16,7 +16,7 @@ from xdsl.traits import EffectInstance, IsTerminator, MemoryEffectKind
 from libtile.dialects.effect_traits import Effects, Observable, accessed, effects_of, is_plain_access, is_weak, meet
 from libtile.dialects.interfaces import renamed
 from libtile.dialects.nv_tileaa.types import MemRefType, TiledViewType
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of
 
 ALIAS_SCOPE = "alias_scope"
 """On an access through pointers: the scope of the memory that they name. Passes write it where they make pointers of
@@ -68,7 +68,7 @@ def writers(op: Operation) -> list[Operation]:
     """The op, or those in its regions, if they write or order anything. An op with regions that only runs them does
     what is in them; one that waits for another agent does so itself."""
     found = []
-    for inner in walk(op):
+    for inner in ops_of(op):
         if inner.has_trait(IsTerminator) or (inner.regions and not inner.has_trait(Observable)):
             continue
         effects = effects_of(inner)

@@ -25,7 +25,7 @@ from libtile.dialects.cuda_tile.ops import OPS, CudaTileOp
 from libtile.dialects.cuda_tile.types import TileType, bit_width, is_integer
 from libtile.dialects.interfaces import CountedLoop, control_flow, exit_of
 from libtile.ir.operands import source_of
-from libtile.ir.places import is_within, walk
+from libtile.ir.places import is_within, ops_of
 from libtile.support.records import dataclass
 
 MAX_CONDITIONS = 16
@@ -143,7 +143,7 @@ class CertainOps:
 
 def _leaves(op: Operation) -> bool:
     """Whether control may leave the op's block through the op, or stay in it for ever."""
-    for inner in walk(op):
+    for inner in ops_of(op):
         if isinstance(inner, (OPS["assert"], OPS["loop"])):
             return True
         exit_ = exit_of(inner)

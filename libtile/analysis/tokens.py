@@ -12,7 +12,7 @@ from __future__ import annotations
 from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 
 from libtile.dialects.interfaces import EndsLoop, Exit, FreshToken, JoinsTokens, control_flow, edges, exit_of, is_token
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of
 
 MAX_VISITS = 128
 """Tokens that are looked at to answer one question."""
@@ -25,7 +25,7 @@ class TokenGraph:
         self._left = 0
         self._order: dict[Operation, int] = {}
         self._incoming: dict[SSAValue, list[SSAValue]] = {}
-        for number, op in enumerate(walk(function)):
+        for number, op in enumerate(ops_of(function)):
             for operand, value in edges(op):
                 if is_token(value):
                     self._incoming.setdefault(value, []).append(op.operands[operand])

@@ -18,7 +18,7 @@ from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.dialects.cuda_tile.types import TileType
 from libtile.dialects.interfaces import edges
 from libtile.ir.operands import source_of
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of
 
 Dims = tuple[bool, ...]
 """For each dimension of a tile, whether it is uniform along it: those of one element are."""
@@ -31,7 +31,7 @@ class Uniformity:
         self._varying: dict[SSAValue, Dims] = {}
         """What has been found not to be uniform; all else is, along all dimensions."""
         self._incoming: dict[SSAValue, list[SSAValue]] = {}
-        ops = [op for op in walk(function) if op is not function]
+        ops = [op for op in ops_of(function) if op is not function]
         for op in ops:
             for number, value in edges(op):
                 self._incoming.setdefault(value, []).append(op.operands[number])

@@ -19,7 +19,7 @@ from libtile.dialects.nv_tileaa.kernels import TILEAA, TILEAS, kernels_of, launc
 from libtile.dialects.nv_tileaa.types import GLOBAL, PtrType
 from libtile.dialects.nv_tileas.layout import linear_layout
 from libtile.dialects.nv_tileas.pipeline import AgentSwitchOp
-from libtile.ir.places import all_ops, walk
+from libtile.ir.places import ops_of
 from libtile.ir.tile_form import type_text
 from libtile.layouts import WARP
 from libtile.lowering.discardable import is_foreign
@@ -99,7 +99,7 @@ def _check_attributes(module: ModuleOp, gpu: Target) -> None:
         if isinstance(op, FuncOp) and op.is_entry:
             continue
         table = LAID_OUT if isinstance(op, ModuleOp) else PIPELINED  # what the host runs is in nv_tileas
-        for inner in walk(op):
+        for inner in ops_of(op):
             if (found := table.attribute_problem(inner)) is not None:
                 raise unsupported(inner, found, gpu.name)
 
@@ -117,7 +117,7 @@ def _check_sizes(module: ModuleOp, gpu: Target) -> None:
 
 def _check_warps(kernel: FuncOp, gpu: Target) -> None:
     """LoweringError for a tile that more warps hold than the kernel has. Agents have warps of their own."""
-    spec, ops = kernel.kernel_spec, all_ops(kernel)
+    spec, ops = kernel.kernel_spec, ops_of(kernel)
     if spec is None or any(isinstance(op, AgentSwitchOp) for op in ops):
         return
     for op in ops:

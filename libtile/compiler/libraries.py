@@ -12,7 +12,7 @@ from xdsl.ir import Operation, SSAValue
 from libtile.compiler.options import Options
 from libtile.dialects.nv_tileaa.functions import InjectIrOp
 from libtile.dialects.nv_tileaa.pointers import ElementwiseInlineAsmOp, ExternElementwiseOp
-from libtile.ir.places import ops_of, walk
+from libtile.ir.places import ops_of
 from libtile.lowering.errors import unsupported
 from libtile.numerics import intrinsics
 from libtile.targets import Target
@@ -47,7 +47,7 @@ def _called(op: ExternElementwiseOp) -> str:
 
 def check_fragments(module: Operation, gpu: Target) -> None:
     """LoweringError for LLVM IR that is not the body of one function, or calls what no code is made for."""
-    for op in walk(module):
+    for op in ops_of(module):
         if isinstance(op, InjectIrOp):
             from libtile.backend.bitcode import FragmentError, check_fragment
             from libtile.lowering.to_llvm.fragments import definition

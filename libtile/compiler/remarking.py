@@ -21,7 +21,7 @@ from libtile.dialects.nv_tileas.products import DotOp, ScaledDotOp
 from libtile.dialects.nv_tileas.tensor_memory import AsyncDotIntoOp
 from libtile.dialects.nv_tileas.tiles import PragmaOp
 from libtile.dialects.nv_tileas.tma import TiledTmaLoadOp, TiledTmaStoreOp
-from libtile.ir.places import ops_of, walk
+from libtile.ir.places import ops_of
 from libtile.layouts import REGISTER
 from libtile.lowering.agents import warps_of
 from libtile.lowering.discardable import DECISIONS, NOT_SPECIALIZED, is_foreign
@@ -82,7 +82,7 @@ def decisions_in(module: ModuleOp) -> Decisions:
         (function, op, name, attr)
         for function in module.body.block.ops
         if isinstance(function, FuncOp)
-        for op in walk(function)
+        for op in ops_of(function)
         for name, attr in op.attributes.items()
         if name in DECISIONS and not isinstance(attr, StringAttr)
     ]

@@ -3,24 +3,15 @@
 there before.
 
 Ops of the bases here (`DeferredOp`, `DeclaresOperands`) call `tick` when they are made or copied, in whatever way. What
-passes change of ops that are there, moves or erases, is not counted.
+passes change of ops that are there, moves or erases, is not counted. Who wants to know whether any were made ticks as
+well: between two numbers of which one comes behind the other, nobody has made an op.
 """
 
 from __future__ import annotations
 
 from itertools import count
 
-_CLOCK = count()
+tick = count().__next__
+"""The next number. One call of C's, between which and its effect no other thread comes."""
 
-tick = _CLOCK.__next__
-"""One call of C's, between which and its effect no other thread comes: of two numbers that are equal, one thread can
-say that nobody has made an op in between."""
-
-
-def ops_made() -> int:
-    """A number that grows with each op that any thread makes."""
-    text = repr(_CLOCK)
-    return int(text[text.index("(") + 1 : -1])
-
-
-__all__ = ["ops_made", "tick"]
+__all__ = ["tick"]

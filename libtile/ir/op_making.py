@@ -22,6 +22,8 @@ C = TypeVar("C", bound=type[Operation])
 
 def makes_ops(cls: C) -> C:
     """Have a base of ops, and what derives from it, be made and copied by what stands here."""
+    if "__init__" not in vars(cls):
+        cls.__init__ = _make  # type: ignore[assignment, method-assign]
     cls.create = classmethod(_create)  # type: ignore[assignment, method-assign]
     cls.clone = _clone  # type: ignore[assignment, method-assign]
     return cls
@@ -67,7 +69,7 @@ def _give(op: Operation, operands: Sequence[SSAValue]) -> None:
             value.first_use = use
 
 
-def make(
+def _make(
     op: Operation,
     *,
     operands: Sequence[SSAValue] = (),
@@ -192,4 +194,4 @@ def append(block: Block, op: Operation) -> None:
     block._last_op = op
 
 
-__all__ = ["Values", "append", "fill", "make", "makes_ops", "put_in"]
+__all__ = ["Values", "append", "fill", "makes_ops", "put_in"]

@@ -18,7 +18,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.irdl import AttrSizedOperandSegments, IRDLOperation, VariadicDef
 
 from libtile.ir.clock import tick
-from libtile.ir.op_making import make, makes_ops
+from libtile.ir.op_making import makes_ops
 from libtile.ir.plain_class import PlainClass
 from libtile.ir.remembered_traits import remembers_traits
 
@@ -34,9 +34,6 @@ class DeclaresOperands(Operation, metaclass=PlainClass):
     __eq__ = object.__eq__
     __hash__ = object.__hash__
     """As in `DeferredOp`."""
-
-    __init__ = make
-    """Of operands, and the rest, that are given one after the other."""
 
     def __post_init__(self) -> None:
         tick()

@@ -43,51 +43,6 @@ def ops_in(block: Block) -> list[Operation]:
     return found
 
 
-def walk(root: Operation | Region | Block) -> Iterator[Operation]:
-    """The ops of `root`, itself among them where it is one, each before those in its regions.
-
-    What xDSL's `walk` gives, also while the IR changes; but that one resumes a generator for each level of nesting at
-    every op, and this one does not know how deep it is.
-    """
-    op: Operation | None = None
-    block: Block | None = None
-    regions: Iterator[Region] = iter(())
-    # What comes next: an op, if there is none the ops of a block, if there is none those of the next region. Ops and
-    # blocks are asked for the next one before they are given away, as they may be erased.
-    at: Any = root
-    if hasattr(at, "regions"):  # an op: asked of its class, it takes longer to find that out
-        yield at
-        regions = iter(at.regions)
-    elif isinstance(at, Block):
-        op = at.first_op
-    else:
-        regions = iter((at,))
-    above: list[tuple[Operation | None, Block | None, Iterator[Region]]] = []
-    while True:
-        while op is not None:
-            this, op = op, op._next_op
-            yield this
-            if this.regions:
-                above.append((op, block, regions))
-                op, block, regions = None, None, iter(this.regions)
-        while block is None:
-            region = next(regions, None)
-            if region is None:
-                break
-            block = region.first_block
-        if block is not None:
-            op, block = block.first_op, block._next_block
-        elif above:
-            op, block, regions = above.pop()
-        else:
-            return
-
-
-def all_ops(root: Operation | Region | Block) -> list[Operation]:
-    """What `walk` gives, as it stands now."""
-    return ops_of(root)
-
-
 @overload
 def ops_of(root: Operation | Region | Block) -> list[Operation]: ...
 
@@ -105,9 +60,11 @@ def ops_of(root: Operation | Region | Block, *classes: type[T]) -> list[T]: ...
 
 
 def ops_of(root: Operation | Region | Block, *classes: type[Any]) -> list[Any]:
-    """The ops of some classes in `root`, itself among them where it is one, as they stand now; without classes, all.
+    """The ops of some classes in `root`, itself among them where it is one, each before those in its regions, as they
+    stand now; without classes, all.
 
-    A `walk` of which `isinstance` picks, in half the steps: what a class of ops is, is asked once.
+    What xDSL's `walk` gives, but that one resumes a generator for each level of nesting at every op; this one does not
+    know how deep it is, and asks once of a class of ops whether it is one of those.
     """
     wanted = _answers(classes)
     found: list[Any] = []
@@ -164,5 +121,5 @@ def _answers(classes: tuple[type, ...]) -> _Answers:
 
 def uses_of(op: Operation) -> Iterator[SSAValue]:
     """What an op takes, and what those in its regions do."""
-    for inner in walk(op):
+    for inner in ops_of(op):
         yield from inner.operands

@@ -19,7 +19,7 @@ from libtile.dialects.cuda_tile.ops import OPS, CudaTileOp
 from libtile.dialects.cuda_tile.types import GatherScatterViewType, i1
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileaa.types import TiledViewType
-from libtile.ir.places import ops_of, walk
+from libtile.ir.places import ops_of
 from libtile.lowering.agents import has_agents
 from libtile.lowering.discardable import FEWER_BLOCKS, NOT_CLUSTERED, WORKER_WARPS, is_foreign
 from libtile.spec import default_spec
@@ -97,13 +97,13 @@ def _usable(key: str, given: Attribute, target: Target) -> int | None:
 def hint_remarks(module: Operation, target: Target, schedule: str = "") -> Iterator[remarks.Remark]:
     """What became of each hint of the kernels of a `cuda_tile.module`, with a schedule of the compilation's, and of
     attributes that their ops do not have."""
-    for entry in walk(module):
-        if isinstance(entry, OPS["entry"]):
-            function = str(entry.attribute_value("sym_name"))
-            yield from _parameters(entry, function)
-            for op in ops_of(entry, CudaTileOp):
-                if op.properties.get("optimization_hints") is not None:
-                    yield from _of(op, function, target, schedule)
+    for entry in ops_of(module, OPS["entry"]):
+        function = str(entry.attribute_value("sym_name"))
+        yield from _parameters(entry, function)
+        for op in ops_of(entry, CudaTileOp):
+            if op.properties.get("optimization_hints") is not None:
+                yield from _of(op, function, target, schedule)
+            if op.attributes:
                 yield from _unknown_attributes(op, function)
 
 
@@ -231,7 +231,7 @@ def inner_hint_remarks(module: ModuleOp, target: Target, schedule: str = "") -> 
     its target."""
     for function in module.walk():
         if isinstance(function, FuncOp):
-            for op in walk(function):
+            for op in ops_of(function):
                 if isinstance(hints := op.properties.get("hints"), DictionaryAttr):
                     for key, given in hints.data.items():
                         yield _of_access(op, Hint(target.name, key, given, _usable(key, given, target)),

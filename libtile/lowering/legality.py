@@ -23,7 +23,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES, TileType
 from libtile.ir.classes import is_subclass
-from libtile.ir.places import all_ops
+from libtile.ir.places import ops_of
 from libtile.ir.tile_form import layout_of, type_text
 from libtile.lowering.discardable import Declared, is_foreign
 from libtile.lowering.errors import unsupported
@@ -72,12 +72,13 @@ class Stage:
 
     def type_problem(self, type_: Attribute) -> str | None:
         """Why no value of this type may stand here; None where one may."""
-        if not isinstance(type_, self.types):
+        if not is_subclass(type(type_), self.types):
             return f"has a value of type {type_text(type_)}, which cannot stand in {self.name}"
         if not isinstance(type_, TensorType | TileType):
             return None
-        if self.elements and not isinstance(type_.element_type, self.elements):
-            return f"has a tile of {type_text(type_.element_type)}, which cannot stand in {self.name}"
+        element: Attribute = type_.element_type
+        if self.elements and not is_subclass(type(element), self.elements):
+            return f"has a tile of {type_text(element)}, which cannot stand in {self.name}"
         if self.layouts and layout_of(type_) is None:
             return f"has a {type_text(type_)} without a layout, in {self.name}"
         return f"is in {self.later} already" if self.later and layout_of(type_) is not None else None
@@ -102,7 +103,7 @@ def check(stage: Stage, root: Operation, target: str, *, attributes: bool = Fals
     """
     good_ops: set[type[Operation]] = set()
     good_types: set[int] = set()  # by identity: types are shared, and hashing one takes longer than this check of it
-    for op in all_ops(root):
+    for op in ops_of(root):
         if type(op) not in good_ops:
             if (found := stage.op_problem(op)) is not None:
                 raise unsupported(op, found, target)

@@ -48,7 +48,7 @@ from libtile.dialects.nv_tileaa.tokens import AssumeOp
 from libtile.dialects.nv_tileaa.types import MemTokenType, ProgramIdType
 from libtile.ir.module_pass import ModulePass
 from libtile.ir.operands import source_of
-from libtile.ir.places import ops_of, walk
+from libtile.ir.places import ops_of
 from libtile.lowering.constants import constant_of
 from libtile.lowering.discardable import LONG_PROGRAMS, PROGRAMS_TOGETHER
 from libtile.lowering.expand.maker import array_of
@@ -95,7 +95,7 @@ class OrderProgramsPass(ModulePass):
 def _is_open(function: FuncOp) -> bool:
     spec = function.kernel_spec
     assert spec is not None
-    return spec.num_ctas == 1 and not any(_notices(op) for op in walk(function) if op is not function)
+    return spec.num_ctas == 1 and not any(_notices(op) for op in ops_of(function) if op is not function)
 
 
 def _has_rows_and_columns(function: FuncOp, told: _Told) -> bool:
@@ -156,7 +156,7 @@ class _Told:
 
     def __init__(self, function: FuncOp) -> None:
         self._incoming: dict[SSAValue, list[SSAValue]] = {}
-        for op in walk(function):
+        for op in ops_of(function):
             for number, value in edges(op):
                 self._incoming.setdefault(value, []).append(op.operands[number])
 

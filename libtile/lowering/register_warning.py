@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from math import prod
 
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from libtile.dialects.cuda_tile.locations import source_location
 from libtile.dialects.cuda_tile.ops import OPS, CudaTileOp
@@ -21,7 +22,7 @@ from libtile.dialects.cuda_tile.types import NUMBER_NAMES, PointerType, TileType
 from libtile.dialects.effect_traits import NOTHING, effects_of
 from libtile.dialects.interfaces import CountedLoop, control_flow, exit_of
 from libtile.ir.operands import source_of
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of
 from libtile.lowering.tile_registers import WARP
 from libtile.lowering.to_tileaa.functions import ACCUMULATOR, DEFAULT_WARPS, PRODUCTS, entry_hint
 from libtile.numerics.elements import STORAGE_BYTES
@@ -39,9 +40,17 @@ _Read = tuple[Operation, set[SSAValue]]
 
 def register_warnings(module: Operation, target: Target) -> Iterator[remarks.Remark]:
     """The warnings about the kernels of a `cuda_tile.module`."""
-    for entry in walk(module):
-        if isinstance(entry, OPS["entry"]) and tile_registers(entry, target) >= HELD:
+    for entry in ops_of(module, OPS["entry"]):
+        if all_registers(entry, target) >= HELD and tile_registers(entry, target) >= HELD:
             yield remarks.register_pressure(str(entry.attribute_value("sym_name")), source_location(entry.location))
+
+
+def all_registers(entry: CudaTileOp, target: Target) -> int:
+    """The 32-bit registers of a thread that all tiles of an entry take: no body of a loop and no branch has more."""
+    ops = ops_of(entry)
+    types = [result._type for op in ops for result in op.results]
+    types += [a._type for op in ops for region in op.regions for block in region.blocks for a in block.args]
+    return sum(map(_bytes, types)) // _thread_bytes(entry, target)
 
 
 def tile_registers(entry: CudaTileOp, target: Target) -> int:
@@ -52,8 +61,12 @@ def tile_registers(entry: CudaTileOp, target: Target) -> int:
     """
     bodies = _Bodies(live=target.has("tma"))
     bodies.reads(entry)
-    warps = entry_hint(entry, "num_worker_warps_per_cta", target) or DEFAULT_WARPS
-    return bodies.most // (_WORD_BYTES * WARP * warps)
+    return bodies.most // _thread_bytes(entry, target)
+
+
+def _thread_bytes(entry: CudaTileOp, target: Target) -> int:
+    """The bytes of tiles of which a thread has one register each."""
+    return _WORD_BYTES * WARP * (entry_hint(entry, "num_worker_warps_per_cta", target) or DEFAULT_WARPS)
 
 
 class _Bodies:
@@ -252,6 +265,14 @@ def _size(value: SSAValue) -> int:
         source = source_of(value.owner).type
         if isinstance(source, TileType) and prod(source.shape) == 1:
             return 0
+    return _bytes(type_)
+
+
+@lru_cache(maxsize=1024)
+def _bytes(type_: Attribute) -> int:
+    """Bytes of a tile of a type; 0 of what is no tile."""
+    if not isinstance(type_, TileType):
+        return 0
     element = type_.element_type
     pointer = isinstance(element, PointerType)
     return prod(type_.shape) * (_POINTER_BYTES if pointer else STORAGE_BYTES[NUMBER_NAMES[element]])

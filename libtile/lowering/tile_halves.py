@@ -63,7 +63,7 @@ from libtile.dialects.nv_tileaa.shapes import (
 )
 from libtile.dialects.nv_tileaa.types import MemRefType, TiledViewType
 from libtile.ir.operands import set_operand
-from libtile.ir.places import all_ops, ops_of, walk
+from libtile.ir.places import ops_of
 from libtile.ir.tile_form import is_tile, shape_of
 from libtile.lowering.clusters import CTAS, SAME_IN_CLUSTER, UNASKED, WARPS_OF_ONE
 from libtile.lowering.discardable import NOT_CLUSTERED
@@ -138,7 +138,7 @@ def _check_ranked(function: FuncOp, spec: KernelSpecAttr, gpu: Target | None) ->
         raise unsupported(function, f"{said}, and the target has no clusters", gpu.name)
     if spec.num_ctas > CTAS:
         raise unsupported(function, f"{said}, and code is made for clusters of {CTAS}", spec.target or "")
-    for op in walk(function):
+    for op in ops_of(function):
         if isinstance(op, CancelNextProgramIdOp):
             raise unsupported(
                 op, "takes programs of the grid over, which one CTA of a cluster cannot", spec.target or ""
@@ -149,8 +149,8 @@ def _check(function: FuncOp, gpu: Target | None) -> None:
     """Unsplit for a cluster that code is not made for, and for effects that both CTAs would have."""
     if gpu is None or not gpu.has("cluster"):
         raise Unsplit("the target has no clusters")
-    stored = {_memory(op) for op in walk(function) if isinstance(op, TiledStoreOp)}
-    for op in walk(function):
+    stored = {_memory(op) for op in ops_of(function, TiledStoreOp)}
+    for op in ops_of(function):
         if isinstance(op, CancelNextProgramIdOp):
             raise Unsplit("it takes programs of the grid over, which one CTA of a cluster cannot")
         if isinstance(op, TiledLoadOp | TiledStoreOp):
@@ -254,7 +254,7 @@ def _planned(function: FuncOp, chosen: Sequence[int], kind: type[Forms]) -> Form
     """The forms of all tiles of a kernel whose stores are halved along these dimensions. An op without effects that is
     wanted in two forms stands twice."""
     drop_unused(function.body.block)
-    tries = 64 + 4 * sum(len(op.operands) for op in walk(function))
+    tries = 64 + 4 * sum(len(op.operands) for op in ops_of(function))
     for _ in range(tries):
         try:
             return kind(function, chosen)
@@ -293,7 +293,7 @@ class Forms:
                     self._use(store, number, dim)
         self._spread()
         # All else is the same in both.
-        for op in walk(function):
+        for op in ops_of(function):
             for result in op.results:
                 if is_tile(result) and result not in self.of:
                     self._set(result, None)
@@ -457,7 +457,7 @@ class Halves:
         self.rank = at.value(GetCtaRankOp.make(results=[IndexType()]))
 
     def make(self) -> None:
-        ops = all_ops(self.function)
+        ops = ops_of(self.function)
         accesses = [(op, self._form_of_access(op)) for op in ops if isinstance(op, TiledLoadOp | TiledStoreOp)]
         halved = [(value, form) for value, form in self.forms.items() if form is not None]
         ranges = [value.owner for value, _ in halved if isinstance(value.owner, MakeRangeOp)]

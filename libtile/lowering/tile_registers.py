@@ -15,7 +15,7 @@ from libtile.dialects.cuda_tile.ops import OPS
 from libtile.dialects.cuda_tile.types import PointerType, TileType, bit_width, type_text
 from libtile.dialects.nv_tileaa.types import PtrType
 from libtile.dialects.nv_tileas.layout import linear_layout
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of
 from libtile.layouts import REGISTER
 from libtile.lowering.errors import unsupported
 from libtile.lowering.to_tileaa.functions import number_of_warps
@@ -64,13 +64,11 @@ def check_registers(
 
     `reasons` says of ops why their tiles could not be worked through in pieces.
     """
-    for entry in walk(module):
-        if not isinstance(entry, OPS["entry"]):
-            continue
+    for entry in ops_of(module, OPS["entry"]):
         warps = number_of_warps(entry, gpu)
         known = {op: reason for op, reason in reasons.items() if entry.is_ancestor(op)}
         taken: dict[Attribute, int] = {}
-        for op in walk(entry):
+        for op in ops_of(entry):
             values: Sequence[SSAValue] = op.results
             if op.regions:
                 values = [*values, *(arg for region in op.regions for b in region.blocks for arg in b.args)]
@@ -88,7 +86,7 @@ def check_inner_registers(function: Operation, warps: int, gpu: Target, limit: i
 
     Each warp may hold the whole of a tile, as operands of products are held, but no thread more than its part of that.
     """
-    for op in walk(function):
+    for op in ops_of(function):
         for value in (*op.results, *(arg for region in op.regions for b in region.blocks for arg in b.args)):
             type_ = value.type
             if not isinstance(type_, TensorType):

@@ -18,7 +18,7 @@ from libtile.dialects.nv_tileaa.pointers import BlockTileOp
 from libtile.dialects.nv_tileaa.types import MemRefType, TiledViewType
 from libtile.ir.module_pass import ModulePass
 from libtile.ir.operands import set_operand
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of
 from libtile.ir.tile_form import build, shape_of
 from libtile.support.records import dataclass
 
@@ -33,7 +33,7 @@ class ViewMemRefAccessesPass(ModulePass):
     name = "view-memref-accesses"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for access in [inner for inner in walk(op) if isinstance(inner, ACCESSES)]:
+        for access in ops_of(op, *ACCESSES):
             _view(access)
 
 

@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of
 from libtile.passes.manager import Instrument, PassRun
 from libtile.passes.reproducer import Reproducer
 from libtile.support import statistics
@@ -220,13 +220,13 @@ class Statistics(Instrument):
         self._now: dict[str, int] = {}
 
     def before(self, run: PassRun, op: Operation) -> None:
-        self._add(run.name, "ops before", sum(1 for _ in walk(op)))
+        self._add(run.name, "ops before", sum(1 for _ in ops_of(op)))
         self._collecting = statistics.collect()
         self._now = self._collecting.__enter__()
 
     def after(self, run: PassRun, op: Operation) -> None:
         self._end(run.name)
-        self._add(run.name, "ops behind", sum(1 for _ in walk(op)))
+        self._add(run.name, "ops behind", sum(1 for _ in ops_of(op)))
 
     def failed(self, run: PassRun, op: Operation, failure: Exception) -> None:
         self._end(run.name)

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from libtile.ir.clock import ops_made
-from libtile.ir.places import inner_ops
+from libtile.ir.clock import tick
+from libtile.ir.places import inner_ops, ops_of
 from libtile.passes.pipeline import Item, Nest, PassItem, is_plain, make_pass, passes_in
 from libtile.passes.registry import PASSES
 from libtile.support import timing
@@ -150,9 +150,9 @@ class PassManager:
         try:
             with timing.stage(item.name):
                 if self._has_work(item, op):
-                    made = ops_made()
+                    before = tick()
                     self._pass(item).apply(Context(), op)  # type: ignore[arg-type]  # our passes take any op
-                    if made != ops_made():
+                    if tick() != before + 1:
                         self._names = None
             if self.verify_each:
                 self._verify(item.name, op)
@@ -194,20 +194,9 @@ class PassManager:
 
 
 def _names_in(root: Operation) -> frozenset[str]:
-    """The names of an op and of those in it. What a `walk` would give, which hands out one op at a time, in order."""
-    found, todo = {root.name}, [root]
-    while todo:
-        for region in todo.pop().regions:
-            block = region.first_block
-            while block is not None:
-                op = block.first_op
-                while op is not None:
-                    found.add(op.name)
-                    if op.regions:
-                        todo.append(op)
-                    op = op._next_op
-                block = block._next_block
-    return frozenset(found)
+    """The names of an op and of those in it."""
+    classes: set[type[Operation]] = set(map(type, ops_of(root)))
+    return frozenset([cls.name for cls in classes])
 
 
 def _left_alone(name: str, op: Operation) -> list[Diagnostic]:
@@ -233,7 +222,13 @@ def _functions(op: Operation) -> list[Operation]:
     """The functions in an op, or the op itself when it is one."""
     if op.name in _FUNCTIONS:
         return [op]
-    return [found for inner in inner_ops(op) for found in _functions(inner)] if op.name in _MODULES else []
+    found: list[Operation] = []
+    for inner in inner_ops(op) if op.name in _MODULES else ():
+        if inner.name in _FUNCTIONS:
+            found.append(inner)
+        elif inner.name in _MODULES:
+            found += _functions(inner)
+    return found
 
 
 _FUNCTIONS = ("cuda_tile.entry", "nv_tileaa.func")

@@ -68,7 +68,7 @@ from libtile.dialects.nv_tileas.tiles import ExtractSliceOp as TileasExtractSlic
 from libtile.ir.grouped_op import SEGMENTS
 from libtile.ir.module_pass import ModulePass
 from libtile.ir.operands import source_of
-from libtile.ir.places import all_ops
+from libtile.ir.places import ops_of
 from libtile.ir.tile_form import TileOp, element_of, erase
 from libtile.numerics.elements import ELEMENTS
 from libtile.support import statistics
@@ -110,7 +110,7 @@ def canonicalize_inner(root: Operation, max_iterations: int = MAX_SWEEPS) -> boo
     changed = False
     while max_iterations < 0 or sweeps < max_iterations:
         sweeps += 1
-        now = [_rewrite(found) for found in all_ops(root) if found.parent is not None]
+        now = [_rewrite(found) for found in ops_of(root) if found.parent is not None]
         if not (True in now) | drop_handed_on(root) | _erase_dead(root):
             break
         changed = True
@@ -164,7 +164,7 @@ def _fold(op: Operation) -> bool:
 
 def _erase_dead(root: Operation) -> bool:
     changed = False
-    for op in reversed(all_ops(root)):
+    for op in reversed(ops_of(root)):
         used = any(result.first_use is not None for result in op.results)
         if op is root or op.parent is None or used or not op.results:
             continue

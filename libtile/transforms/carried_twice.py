@@ -11,7 +11,7 @@ from __future__ import annotations
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from libtile.dialects.interfaces import edges, exit_of
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of
 from libtile.support import statistics
 
 _Source = tuple[Operation, int]
@@ -21,7 +21,7 @@ _Source = tuple[Operation, int]
 def merge_carried(function: Operation) -> int:
     """Use one of several equal arguments or results in a function; how many are used no more."""
     sources: dict[SSAValue, list[_Source]] = {}
-    for op in walk(function):
+    for op in ops_of(function):
         for number, value in edges(op) if op is not function else ():
             sources.setdefault(value, []).append((op, number))
     first: dict[tuple[Operation | Block, tuple[tuple[Operation, SSAValue], ...]], SSAValue] = {}

@@ -28,7 +28,7 @@ from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.dialects.cuda_tile.types import TileType, bit_width, i1
 from libtile.dialects.interfaces import StatesFact, body, bounds_of
 from libtile.ir.module_pass import ModulePass
-from libtile.ir.places import is_within, walk
+from libtile.ir.places import is_within, ops_of
 from libtile.support import statistics
 from libtile.support.records import dataclass
 from libtile.targets import target
@@ -69,7 +69,7 @@ def collapse_loops(root: Operation) -> bool:
 
 def _nests(function: Operation) -> list[list[CudaTileOp]]:
     """Loops within each other that can be one, the outermost first."""
-    inner = [op for op in walk(function) if isinstance(op, CudaTileOp) and is_op(op, "for") and multiplies(op)]
+    inner = [op for op in ops_of(function, CudaTileOp) if is_op(op, "for") and multiplies(op)]
     if not any(is_op(op.parent_op(), "for") for op in inner):
         return []
     facts, found = Facts(function), []

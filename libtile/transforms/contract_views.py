@@ -37,7 +37,7 @@ from libtile.dialects.cuda_tile.types import (
     width_of,
 )
 from libtile.ir.module_pass import ModulePass
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of
 from libtile.numerics.elements import ELEMENTS, PACKED
 from libtile.support import statistics
 from libtile.support.records import dataclass, field
@@ -80,9 +80,7 @@ def contract_views(root: Operation) -> bool:
     """Do so in every function in `root` (or in `root` itself, when it is one); returns whether anything changed."""
     changed = False
     for function in functions_in(root):
-        accesses = [
-            op for op in walk(function) if isinstance(op, CudaTileOp) and is_op(op, *_ACCESSES) and _is_masked_tile(op)
-        ]
+        accesses = [op for op in ops_of(function, CudaTileOp) if is_op(op, *_ACCESSES) and _is_masked_tile(op)]
         facts = Facts(function) if accesses else None
         found = [_apply(op, facts) for op in accesses if facts is not None]
         if any(found):

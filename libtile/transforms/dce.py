@@ -18,7 +18,7 @@ from libtile.dialects.effect_traits import ReadsMemory, is_weak
 from libtile.dialects.interfaces import Edge, control_flow, edges, exit_of
 from libtile.dialects.nv_tileaa.types import MemTokenType
 from libtile.ir.module_pass import ModulePass
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of
 from libtile.support import remarks, statistics
 from libtile.support.records import dataclass
 from libtile.transforms import reporting
@@ -59,7 +59,7 @@ def _is_dead(op: Operation) -> bool:
 
 def _tell_what_stays(function: Operation) -> None:
     """The loads and loops that compute what nobody uses, and why they are there nevertheless."""
-    for op in walk(function):
+    for op in ops_of(function):
         reason = _reason_to_keep(op)
         if reason is not None:
             reporting.missed(op, _REMARK, "Op whose values nothing uses stays", reason, Op=op.name)
@@ -74,7 +74,7 @@ def _reason_to_keep(op: Operation) -> str | None:
     flow = control_flow(op)
     if flow is None or not flow.is_loop or flow.ends or not is_unused(op):
         return None
-    return "it may never end" if all(_only_computes(inner, op) for inner in walk(op) if inner is not op) else None
+    return "it may never end" if all(_only_computes(inner, op) for inner in ops_of(op) if inner is not op) else None
 
 
 def _only_computes(op: Operation, loop: Operation) -> bool:
@@ -92,7 +92,7 @@ def _break_dead_cycles(function: Operation) -> bool:
     The computation in the loop is then dead by itself. Only operands change: a loop keeps its signature, so that every
     exit from it does, too.
     """
-    flow = {op: found for op in walk(function) if op is not function and (found := edges(op))}
+    flow = {op: found for op in ops_of(function) if op is not function and (found := edges(op))}
     exits = [op for op in flow if exit_of(op) is not None and _own_arguments(op, flow[op])]
     if not exits:
         return False
@@ -130,7 +130,7 @@ def _live_values(function: Operation, flow: Mapping[Operation, Sequence[Edge]]) 
                 live.add(value)
                 work.append(value)
 
-    for op in walk(function):
+    for op in ops_of(function):
         if op is function:
             continue
         for number, value in flow.get(op, ()):

@@ -30,7 +30,7 @@ from libtile.dialects.cuda_tile.locations import file_line_col
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.ir.locations import set_location
 from libtile.ir.module_pass import ModulePass
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of
 from libtile.support import statistics
 from libtile.support.records import dataclass
 from libtile.transforms import reporting
@@ -56,7 +56,7 @@ def synthesize_debug_info_scopes(root: Operation) -> None:
     The compile unit is named by the module's location, the subprogram by the function's; a function that has a debug
     location already stays as it is.
     """
-    for module in walk(root):
+    for module in ops_of(root):
         if not isinstance(module, CudaTileOp) or module.spec.name != "module":
             continue
         place = file_location(module.location)
@@ -81,7 +81,7 @@ def _synthesize_scope(function: CudaTileOp, unit: DICompileUnitAttr) -> None:
     name: str = function.attribute_value("sym_name")
     scope = DISubprogramAttr(file, line, name, name, unit, line)
     without = 0
-    for op in walk(function):
+    for op in ops_of(function):
         at = file_location(op.location)
         without += at is None
         at = at or place

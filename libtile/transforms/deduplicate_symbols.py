@@ -13,7 +13,7 @@ from xdsl.ir import Attribute, Operation
 
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.ir.module_pass import ModulePass
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of
 from libtile.support import statistics
 from libtile.support.records import dataclass
 from libtile.transforms import reporting
@@ -35,7 +35,7 @@ class DeduplicateSymbolsPass(ModulePass):
 
 def deduplicate_symbols(root: Operation) -> bool:
     """Merge in every module in `root` (or in `root` itself, when it is one); returns whether any were equal."""
-    modules = [op for op in walk(root) if isinstance(op, CudaTileOp) and is_op(op, "module")]
+    modules = [op for op in ops_of(root, CudaTileOp) if is_op(op, "module")]
     changed = [_deduplicate(module) for module in modules]
     return True in changed
 
@@ -44,7 +44,7 @@ def _deduplicate(module: CudaTileOp) -> bool:
     globals_: list[CudaTileOp] = []
     uses: list[CudaTileOp] = []
     looks_at_addresses = False
-    for op in walk(module):
+    for op in ops_of(module):
         if is_op(op, "ptr_to_int"):
             looks_at_addresses = True
         elif isinstance(op, CudaTileOp) and is_op(op, "global"):

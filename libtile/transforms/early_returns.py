@@ -12,7 +12,7 @@ from __future__ import annotations
 from xdsl.ir import Operation
 
 from libtile.dialects.cuda_tile.ops import CudaTileOp
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of
 from libtile.transforms.canonical_values import is_op
 from libtile.transforms.effects import leaves_region
 from libtile.transforms.products import PRODUCTS
@@ -23,7 +23,7 @@ def early_returns(entry: Operation) -> dict[Operation, int]:
     Agents that multiply end together, so that none of them is behind a product."""
     found: dict[Operation, int] = {}
     for op in entry.regions[0].block.ops:
-        if any(is_op(inner, *PRODUCTS) for inner in walk(op)):
+        if any(is_op(inner, *PRODUCTS) for inner in ops_of(op)):
             break
         if isinstance(op, CudaTileOp) and is_op(op, "if") and (number := _returning(op)) is not None:
             found[op] = number

@@ -15,7 +15,7 @@ from xdsl.traits import IsTerminator, MemoryEffectKind, RecursiveMemoryEffect, S
 
 from libtile.dialects.effect_traits import AlwaysReturns, Effects, effects_of
 from libtile.dialects.interfaces import StatesFact, control_flow, exit_of, is_defined
-from libtile.ir.places import inner_ops, walk
+from libtile.ir.places import inner_ops, ops_of
 
 
 def is_dead_when_unused(op: Operation) -> bool:
@@ -85,7 +85,7 @@ def _ends_here(op: Operation, parent: Operation) -> bool:
 
 def leaves_region(op: Operation) -> bool:
     """Whether control can leave `op`'s region through it: it is an exit, or holds one that goes beyond `op` itself."""
-    for inner in walk(op):
+    for inner in ops_of(op):
         exit_ = exit_of(inner)
         if exit_ is None:
             if inner.has_trait(IsTerminator):
@@ -99,7 +99,7 @@ def leaves_region(op: Operation) -> bool:
 
 def returns_for_certain(op: Operation) -> bool:
     """Whether what follows the op runs: it cannot leave the iteration, stop the program, or go on for ever."""
-    return not leaves_region(op) and all(map(_goes_on, walk(op)))
+    return not leaves_region(op) and all(map(_goes_on, ops_of(op)))
 
 
 def _goes_on(op: Operation) -> bool:

@@ -18,7 +18,7 @@ from xdsl.ir import Block, Operation
 from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
 from libtile.dialects.cuda_tile.ops import OPS, CudaTileOp
 from libtile.dialects.nv_tileaa.functions import FuncOp
-from libtile.ir.places import all_ops, ops_of
+from libtile.ir.places import ops_of
 from libtile.support import statistics
 from libtile.transforms import reporting
 from libtile.transforms.canonical_values import replace_op
@@ -113,7 +113,7 @@ def is_dead_computation(op: Operation) -> bool:
 def erase_dead(root: Operation, is_dead: Callable[[Operation], bool]) -> bool:
     """Erase the ops inside of `root` of which `is_dead` says so, users before what they use."""
     changed = False
-    for op in reversed(all_ops(root)):
+    for op in reversed(ops_of(root)):
         if op is not root and op.parent is not None and is_dead(op):
             op.detach()
             op.erase()

@@ -15,7 +15,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.dialects.cuda_tile.types import TileType
 from libtile.ir.module_pass import ModulePass
-from libtile.ir.places import all_ops
+from libtile.ir.places import ops_of
 from libtile.support import statistics
 from libtile.support.records import dataclass
 from libtile.transforms import reporting
@@ -44,7 +44,7 @@ def convert_ifs(root: Operation, max_ops: int = 8, max_elements: int = 1024) -> 
     """Convert what qualifies in every function in `root` (inner ones first); returns whether anything did."""
     changed = False
     for function in functions_in(root):
-        for op in reversed(all_ops(function)):
+        for op in reversed(ops_of(function)):
             if not isinstance(op, CudaTileOp) or not is_op(op, "if"):
                 continue
             reason = _reason_against(op, max_ops, max_elements)

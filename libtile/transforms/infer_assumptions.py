@@ -28,7 +28,7 @@ from libtile.dialects.cuda_tile.types import PointerType, TileType, bit_width, i
 from libtile.dialects.effect_traits import accessed
 from libtile.ir.facts import Fact
 from libtile.ir.module_pass import ModulePass
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of
 from libtile.support import statistics
 from libtile.support.records import dataclass
 from libtile.transforms import reporting
@@ -72,7 +72,7 @@ def infer_assumptions(root: Operation, divisors: bool = True, bounds: bool = Tru
 
 def _uses(function: Operation) -> Iterator[Use]:
     """Where accesses use what facts are about."""
-    for op in walk(function):
+    for op in ops_of(function):
         if not isinstance(op, CudaTileOp):
             continue
         if is_op(op, "make_tensor_view"):

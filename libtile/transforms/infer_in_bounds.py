@@ -24,7 +24,7 @@ from libtile.analysis import Facts
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.dialects.cuda_tile.types import DYNAMIC, PartitionViewType, StridedViewType
 from libtile.ir.module_pass import ModulePass
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of
 from libtile.support import statistics
 from libtile.support.records import dataclass
 from libtile.transforms import reporting
@@ -49,8 +49,8 @@ def infer_in_bounds(root: Operation) -> bool:
     changed = False
     for function in functions_in(root):
         facts: Facts | None = None
-        for op in walk(function):
-            if isinstance(op, CudaTileOp) and is_op(op, *_ACCESSES):
+        for op in ops_of(function, CudaTileOp):
+            if is_op(op, *_ACCESSES):
                 facts = facts or Facts(function)
                 changed |= _infer(op, facts)
     return changed

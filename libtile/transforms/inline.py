@@ -13,7 +13,7 @@ from xdsl.ir import Operation
 
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.ir.module_pass import ModulePass
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of
 from libtile.support import statistics
 from libtile.support.records import dataclass
 from libtile.transforms import reporting
@@ -32,7 +32,7 @@ class InlinePass(ModulePass):
 
 def inline_calls(root: Operation) -> bool:
     """Copy bodies in every module in `root` (or in `root` itself, when it is one); returns whether any was copied."""
-    modules = [op for op in walk(root) if isinstance(op, CudaTileOp) and is_op(op, "module")]
+    modules = [op for op in ops_of(root, CudaTileOp) if is_op(op, "module")]
     changed = [_in_module(module) for module in modules]
     return True in changed
 
@@ -63,7 +63,7 @@ def _in_module(module: CudaTileOp) -> bool:
 
 
 def _calls(root: Operation) -> list[CudaTileOp]:
-    return [op for op in walk(root) if isinstance(op, CudaTileOp) and is_op(op, "preview$call")]
+    return [op for op in ops_of(root, CudaTileOp) if is_op(op, "preview$call")]
 
 
 def _callee(call: CudaTileOp) -> str:
@@ -96,7 +96,7 @@ def _reason_against(call: CudaTileOp, function: CudaTileOp) -> str | None:
     if [v.type for v in block.args] != [v.type for v in call.operands]:
         return "the function takes arguments of other types"
     end = block.last_op
-    returns = [op for op in walk(function) if is_op(op, "return")]
+    returns = [op for op in ops_of(function) if is_op(op, "return")]
     if end is None or returns != [end]:
         return "the function returns early"
     if [v.type for v in end.operands] != [v.type for v in call.results]:

@@ -31,7 +31,7 @@ from libtile.dialects.cuda_tile.types import TileType, bit_width, i1
 from libtile.dialects.effect_traits import is_weak
 from libtile.dialects.interfaces import body, bounds_of
 from libtile.ir.module_pass import ModulePass
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of
 from libtile.support import statistics
 from libtile.support.records import dataclass
 from libtile.transforms import reporting
@@ -90,7 +90,7 @@ class _Group:
 
 
 def _blocks(function: Operation) -> Iterator[Block]:
-    for op in walk(function):
+    for op in ops_of(function):
         for region in op.regions:
             yield from region.blocks
 
@@ -173,7 +173,7 @@ def _keep(group: _Group, turns: int, max_bytes: int, max_ops: int, ahead_bytes: 
     bounds = Bounds(first, first)
     lower, upper, step = (bounds.number(value) for value in (bounds.lower, bounds.upper, bounds.step))
     kept = min(turns, max_bytes // group.size)
-    size = sum(1 for loop in group.loops for op in walk(loop)) - len(group.loops)
+    size = sum(1 for loop in group.loops for op in ops_of(loop)) - len(group.loops)
     reason = ""
     if turns == 0:
         return False

@@ -21,7 +21,7 @@ from libtile.analysis.memory import Disjointness
 from libtile.dialects.effect_traits import only_loads
 from libtile.dialects.interfaces import ControlFlow, control_flow
 from libtile.ir.module_pass import ModulePass
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of
 from libtile.support import statistics
 from libtile.support.records import dataclass, field
 from libtile.transforms import reporting
@@ -46,7 +46,7 @@ def move_loop_invariant_code(root: Operation) -> bool:
     changed = False
     for function in (*functions_in(root), *inner_functions_in(root)):
         # Outer loops first: what an inner one uses is then where it stays, and every op moves once, however far.
-        loops = {op: flow for op in walk(function) if (flow := control_flow(op)) is not None and flow.is_loop}
+        loops = {op: flow for op in ops_of(function) if (flow := control_flow(op)) is not None and flow.is_loop}
         changed |= _Function(loops, Disjointness(function)).hoist()
     return changed
 
@@ -127,4 +127,4 @@ def _is_invariant(op: Operation, loop: Operation) -> bool:
 
     What it uses is made before it in the same body, around the loop, or inside of the op itself.
     """
-    return all(operand.owner.parent_op() is not loop for inner in walk(op) for operand in inner.operands)
+    return all(operand.owner.parent_op() is not loop for inner in ops_of(op) for operand in inner.operands)

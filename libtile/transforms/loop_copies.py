@@ -13,7 +13,7 @@ from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
 from libtile.dialects.cuda_tile.ops import CudaTileOp, build
 from libtile.dialects.cuda_tile.types import TileType, bit_width, i1
 from libtile.dialects.interfaces import EndsIteration, body, bounds_of, exit_of
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of
 from libtile.transforms.canonical_values import constant_integer, create_before
 
 
@@ -35,7 +35,7 @@ def counts_up(loop: CudaTileOp, facts: Facts) -> bool:
 def ends_early(loop: Operation) -> bool:
     """Whether an iteration may end before the last op of the body, but not the loop: by a `continue` in a branch."""
     last = body(loop).last_op
-    return any(op is not last and _continues(op, loop) for op in walk(loop))
+    return any(op is not last and _continues(op, loop) for op in ops_of(loop))
 
 
 def _continues(op: Operation, loop: Operation) -> bool:
@@ -60,7 +60,7 @@ def copy_iteration(loop: CudaTileOp, place: Operation, arguments: Sequence[SSAVa
     once = build("loop", {"initValues": []}, [value.type for value in last.operands], regions=[inner])
     once.location = loop.location
     block.insert_op_before(once, place)
-    for op in [op for op in walk(once) if _continues(op, once)]:
+    for op in [op for op in ops_of(once) if _continues(op, once)]:
         leave = build("break", {"operands": list(op.operands)})
         leave.location = op.location
         around = op.parent_block()

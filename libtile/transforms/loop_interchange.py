@@ -24,7 +24,7 @@ from libtile.dialects.cuda_tile.types import TokenType
 from libtile.dialects.effect_traits import accessed, is_weak
 from libtile.dialects.interfaces import JoinsTokens, StatesFact, body, bounds_of, control_flow
 from libtile.ir.module_pass import ModulePass
-from libtile.ir.places import is_within, walk
+from libtile.ir.places import is_within, ops_of
 from libtile.support import statistics
 from libtile.support.records import dataclass
 from libtile.transforms import reporting
@@ -77,7 +77,7 @@ def interchange_loops(root: Operation) -> bool:
 def _nested(function: Operation) -> list[tuple[CudaTileOp, CudaTileOp]]:
     """Pairs of a `for` and the only loop in it, right in its body."""
     found = []
-    for outer in walk(function):
+    for outer in ops_of(function):
         if not isinstance(outer, CudaTileOp) or not is_op(outer, "for"):
             continue
         with_regions = [op for op in body(outer).ops if (flow := control_flow(op)) is not None and flow.is_loop]
@@ -112,7 +112,7 @@ def _reason_against(outer: CudaTileOp, inner: CudaTileOp, aliasing: Aliasing) ->
     between = [op for op in body(outer).ops if op is not inner and not op.has_trait(IsTerminator)]
     if not all(is_speculatable(op) or op.has_trait(StatesFact) for op in between):
         return "something between the loops cannot run in each iteration"
-    inside = [op for op in walk(inner) if op is not inner and not op.has_trait(IsTerminator)]
+    inside = [op for op in ops_of(inner) if op is not inner and not op.has_trait(IsTerminator)]
     if leaves_region(inner) or not all(_has_no_order(op) for op in inside):
         return "the iterations have an order: by tokens, output, atomic accesses or early ends"
     if wish is not None:

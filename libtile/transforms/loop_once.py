@@ -25,7 +25,7 @@ from libtile.analysis.tokens import iteration_ends, loop_ends
 from libtile.dialects.cuda_tile.ops import CudaTileOp, build
 from libtile.dialects.interfaces import body, bounds_of
 from libtile.ir.module_pass import ModulePass
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of
 from libtile.support import statistics
 from libtile.support.records import dataclass
 from libtile.transforms import reporting
@@ -48,7 +48,7 @@ def inline_single_iterations(root: Operation) -> bool:
     """Put every such body in its place, in each function in `root`, inner ones first; returns whether any was."""
     changed = False
     for function in functions_in(root):
-        for loop in reversed([op for op in walk(function) if isinstance(op, CudaTileOp) and is_op(op, "for", "loop")]):
+        for loop in reversed([op for op in ops_of(function, CudaTileOp) if is_op(op, "for", "loop")]):
             reason = _reason_against(loop)
             if reason is not None:
                 reporting.missed(loop, "LoopOnce", "Loop stays one", reason)
@@ -99,7 +99,7 @@ def _can_be_nested(block: Block, ends: set[Operation]) -> bool:
     return all(
         _leaving(op, ends) is not None
         for op in block.ops
-        if op not in ends and any(inner in ends for inner in walk(op))
+        if op not in ends and any(inner in ends for inner in ops_of(op))
     )
 
 
@@ -107,9 +107,7 @@ def _leaving(op: Operation, ends: set[Operation]) -> int | None:
     """The number of the branch of an `if` that leaves the loop, where the other one goes on; None of other ops."""
     if not is_op(op, "if"):
         return None
-    leave = [
-        any(inner in ends for block in region.blocks for op in block.ops for inner in walk(op)) for region in op.regions
-    ]
+    leave = [any(inner in ends for inner in ops_of(region)) for region in op.regions]
     if leave.count(True) != 1:
         return None
     number = leave.index(True)
@@ -124,7 +122,7 @@ def _inline(loop: CudaTileOp) -> None:
     last, place = block.last_op, loop.parent_block()
     assert last is not None and place is not None
     if _ends_kernel(loop):
-        for end in [op for op in walk(loop) if op in ends and op is not last]:
+        for end in [op for op in ops_of(loop) if op in ends and op is not last]:
             _replace_end(end, "return", [])
     else:
         _nest(block, ends)
@@ -143,7 +141,7 @@ def _nest(block: Block, ends: set[Operation]) -> None:
     last = block.last_op
     assert last is not None
     for op in reversed(list(block.ops)):
-        if op is last or not any(inner in ends for inner in walk(op)):
+        if op is last or not any(inner in ends for inner in ops_of(op)):
             continue
         assert isinstance(op, CudaTileOp)
         number = _leaving(op, ends)

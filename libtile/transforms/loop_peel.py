@@ -20,7 +20,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from libtile.dialects.cuda_tile.ops import CudaTileOp, build
 from libtile.dialects.interfaces import control_flow
 from libtile.ir.module_pass import ModulePass
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of
 from libtile.support import statistics
 from libtile.support.records import dataclass
 from libtile.transforms import reporting
@@ -54,7 +54,7 @@ def peel_loops(root: Operation, front: int = 0, back: int = 0, max_ops: int = 20
     """Peel in every function in `root` (or in `root` itself, when it is one), inner loops first; whether any was."""
     changed = False
     for function in functions_in(root):
-        for loop in reversed([op for op in walk(function) if isinstance(op, CudaTileOp) and is_op(op, "for", "loop")]):
+        for loop in reversed([op for op in ops_of(function, CudaTileOp) if is_op(op, "for", "loop")]):
             ends = hint(loop, FRONT_ATTRIBUTE, front), hint(loop, BACK_ATTRIBUTE, back)
             if max(ends) > 0:
                 changed |= _peel(loop, *ends, max_ops)
@@ -62,7 +62,7 @@ def peel_loops(root: Operation, front: int = 0, back: int = 0, max_ops: int = 20
 
 
 def _peel(loop: CudaTileOp, front: int, back: int, max_ops: int) -> bool:
-    size = sum(1 for op in walk(loop)) - 1
+    size = sum(1 for op in ops_of(loop)) - 1
     reason = ""
     if is_op(loop, "loop"):
         reason = "nobody knows how many iterations a 'loop' has, which may be left in each of them"

@@ -19,7 +19,7 @@ from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.dialects.interfaces import bounds_of
 from libtile.ir.module_pass import ModulePass
 from libtile.ir.operands import set_operand
-from libtile.ir.places import all_ops
+from libtile.ir.places import ops_of
 from libtile.support import statistics
 from libtile.support.records import dataclass
 from libtile.targets import target
@@ -49,7 +49,7 @@ def unguard_loops(root: Operation) -> bool:
     """Take every loop out of its `if` that can be, in each function in `root`; returns whether any was."""
     changed = False
     for function in functions_in(root):
-        for op in reversed(all_ops(function)):
+        for op in reversed(ops_of(function)):
             loop = _guarded(op)
             if loop is None:
                 continue

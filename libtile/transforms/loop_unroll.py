@@ -21,7 +21,7 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.dialects.interfaces import body
 from libtile.ir.module_pass import ModulePass
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of
 from libtile.support import statistics
 from libtile.support.records import dataclass
 from libtile.transforms import reporting
@@ -54,7 +54,7 @@ def unroll_loops(root: Operation, factor: int = 1, max_ops: int = 2048) -> bool:
     """Unroll in every function in `root` (or in `root` itself, when it is one), inner loops first; whether any was."""
     changed = False
     for function in functions_in(root):
-        loops = [op for op in walk(function) if isinstance(op, CudaTileOp) and is_op(op, "for", "loop")]
+        loops = [op for op in ops_of(function, CudaTileOp) if is_op(op, "for", "loop")]
         for loop in reversed(loops):
             times = hint(loop, UNROLL_ATTRIBUTE, factor)
             if times > 1:
@@ -63,7 +63,7 @@ def unroll_loops(root: Operation, factor: int = 1, max_ops: int = 2048) -> bool:
 
 
 def _unroll(loop: CudaTileOp, factor: int, max_ops: int) -> bool:
-    size = sum(1 for op in walk(loop)) - 1
+    size = sum(1 for op in ops_of(loop)) - 1
     if size * factor > max_ops:
         reason = f"{factor} copies of {size} ops are more than {max_ops} ops"
     elif is_op(loop, "loop"):

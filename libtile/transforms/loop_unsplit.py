@@ -31,7 +31,7 @@ from libtile.dialects.cuda_tile.ops import CudaTileOp, build
 from libtile.dialects.cuda_tile.types import TileType, i1
 from libtile.dialects.interfaces import body, bounds_of
 from libtile.ir.module_pass import ModulePass
-from libtile.ir.places import is_within, walk
+from libtile.ir.places import is_within, ops_of
 from libtile.support import statistics
 from libtile.support.records import dataclass
 from libtile.targets import target
@@ -74,7 +74,7 @@ def unsplit_loops(root: Operation) -> bool:
     changed = False
     for function in functions_in(root):
         facts = None
-        for loop in [op for op in walk(function) if isinstance(op, CudaTileOp) and is_op(op, "for")]:
+        for loop in [op for op in ops_of(function, CudaTileOp) if is_op(op, "for")]:
             first = _first_half(loop) if multiplies(loop) else None
             if first is None:
                 continue

@@ -22,7 +22,7 @@ from libtile.dialects.cuda_tile.ops import CudaTileOp, build
 from libtile.dialects.cuda_tile.types import NUMBER_TYPES, PartitionViewType, TileType, TokenType, bit_width
 from libtile.dialects.effect_traits import is_weak
 from libtile.ir.module_pass import ModulePass
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of
 from libtile.support import statistics
 from libtile.support.records import dataclass, field
 from libtile.transforms import reporting
@@ -56,12 +56,12 @@ def merge_loads(root: Operation, adjacent: bool = False, max_elements: int = 819
     """Do so in every function in `root` (or in `root` itself, when it is one); returns whether anything changed."""
     changed = False
     for function in functions_in(root):
-        blocks = {op.parent_block() for op in walk(function) if is_op(op, *_LOADS)}
+        blocks = {op.parent_block() for op in ops_of(function) if is_op(op, *_LOADS)}
         blocks = {block for block in blocks if block is not None and _count(block) > 1}
         if not blocks:
             continue
         merger = _Merger(Disjointness(function), max_elements)
-        for block in [block for op in walk(function) for region in op.regions for block in region.blocks]:
+        for block in [block for op in ops_of(function) for region in op.regions for block in region.blocks]:
             if block in blocks:
                 changed |= merger.run(block, neighbours=False)
                 changed |= adjacent and merger.run(block, neighbours=True)

@@ -36,7 +36,7 @@ from libtile.dialects.cuda_tile.types import TileType, TokenType
 from libtile.dialects.effect_traits import ReadsThrough, WritesThrough, accessed, is_weak
 from libtile.dialects.interfaces import FreshToken, JoinsTokens, control_flow, edges, exit_of, loop_around
 from libtile.ir.module_pass import ModulePass
-from libtile.ir.places import is_within, ops_of, walk
+from libtile.ir.places import is_within, ops_of
 from libtile.support import remarks, statistics
 from libtile.support.records import dataclass
 from libtile.transforms import reporting
@@ -248,7 +248,7 @@ def _wait_for_both(op: CudaTileOp, token: SSAValue) -> CudaTileOp | None:
 
 def _disjoint(function: CudaTileOp, distinct_elements: bool, every_store: bool) -> bool:
     """Take out the order between accesses that are known to touch different memory."""
-    accesses = [op for op in walk(function) if isinstance(op, CudaTileOp) and accessed(op) is not None and is_weak(op)]
+    accesses = [op for op in ops_of(function, CudaTileOp) if accessed(op) is not None and is_weak(op)]
     if not any(op.optional_operand("token") is not None for op in accesses):
         return False
     aliasing = Aliasing(Facts(function), distinct_elements)

@@ -22,7 +22,7 @@ from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.dialects.cuda_tile.types import TileType
 from libtile.dialects.cuda_tile.verify.types import verify_type
 from libtile.ir.module_pass import ModulePass
-from libtile.ir.places import all_ops
+from libtile.ir.places import ops_of
 from libtile.support import statistics
 from libtile.support.records import dataclass
 from libtile.transforms import reporting
@@ -48,7 +48,7 @@ def reorder_broadcasts(root: Operation) -> bool:
     changed = False
     for function in functions_in(root):
         uniformity = Uniformity(function)
-        for op in all_ops(function):
+        for op in ops_of(function):
             if isinstance(op, CudaTileOp) and len(op.results) == 1:
                 changed |= _move_down(op, uniformity)
     return changed

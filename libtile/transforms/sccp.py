@@ -33,7 +33,7 @@ from libtile.dialects.interfaces import (
 )
 from libtile.ir.module_pass import ModulePass
 from libtile.ir.operands import source_of
-from libtile.ir.places import all_ops
+from libtile.ir.places import ops_of
 from libtile.support import statistics
 from libtile.support.records import dataclass
 from libtile.transforms import reporting
@@ -58,7 +58,7 @@ def propagate_constants(root: Operation) -> bool:
     changed = False
     for function in (*functions_in(root), *inner_functions_in(root)):
         found = Constants(function)
-        for op in all_ops(function):
+        for op in ops_of(function):
             if op is not function and op.parent is not None:
                 changed |= _rewrite(op, found)
     return changed

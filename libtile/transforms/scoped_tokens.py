@@ -20,7 +20,7 @@ from libtile.dialects.effect_traits import accessed, is_plain_access, only_loads
 from libtile.dialects.interfaces import FreshToken, JoinsTokens, control_flow, edges, exit_of, is_token
 from libtile.dialects.nv_tileaa.tokens import CreateMemTokenOp, JoinMemTokenOp
 from libtile.dialects.nv_tileaa.types import MemTokenType
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of
 from libtile.support import statistics
 
 _MOST = 16
@@ -33,7 +33,7 @@ _ANYTHING: Scopes = frozenset({(None, True)})
 
 def drop_order_between_scopes(function: Operation) -> bool:
     """Let accesses of one function wait for none of another alias scope; returns whether any wait for less."""
-    accesses = [op for op in walk(function) if accessed(op) is not None]
+    accesses = [op for op in ops_of(function) if accessed(op) is not None]
     if len({scope_of(op) for op in accesses} - {None}) < 2:
         return False
     stands_for = _Tokens(function)
@@ -90,7 +90,7 @@ class _Tokens:
     def _visit(self, function: Operation) -> bool:
         """Hand on what is known, once; whether more is known then."""
         grown = False
-        for op in walk(function):
+        for op in ops_of(function):
             if control_flow(op) is not None or exit_of(op) is not None:
                 for number, value in edges(op):
                     grown |= self._add([value], self._of([op.operands[number]]))

@@ -25,7 +25,7 @@ from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.dialects.cuda_tile.types import NUMBER_TYPES, TileType, tile_shape
 from libtile.dialects.interfaces import StatesFact, exit_of, loop_around
 from libtile.ir.module_pass import ModulePass
-from libtile.ir.places import is_within, walk
+from libtile.ir.places import is_within, ops_of
 from libtile.support import statistics
 from libtile.support.records import dataclass
 from libtile.transforms import reporting
@@ -57,7 +57,7 @@ def reduce_strength(root: Operation, min_ops: int = 2) -> bool:
     """Do so in every function in `root` (or in `root` itself, when it is one); returns whether anything changed."""
     changed = False
     for function in functions_in(root):
-        found = [(op, loop) for op in walk(function) if is_op(op, "offset") and (loop := loop_around(op)) is not None]
+        found = [(op, loop) for op in ops_of(function) if is_op(op, "offset") and (loop := loop_around(op)) is not None]
         forms = Forms(Facts(function)) if found else None
         plans = []
         for op, loop in found:

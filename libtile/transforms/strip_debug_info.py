@@ -8,7 +8,7 @@ from xdsl.dialects.builtin import UNKNOWN_LOC, ModuleOp
 from xdsl.ir import Operation
 
 from libtile.ir.module_pass import ModulePass
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of
 from libtile.support import remarks, statistics
 from libtile.support.records import dataclass
 from libtile.transforms import reporting
@@ -30,9 +30,9 @@ def strip_debug_info(root: Operation) -> bool:
     changed = False
     if remarks.are_collected():
         for function in (*functions_in(root), *inner_functions_in(root)):
-            if known := sum(1 for op in walk(function) if op.location != UNKNOWN_LOC):
+            if known := sum(1 for op in ops_of(function) if op.location != UNKNOWN_LOC):
                 reporting.done(function, "DebugInfo", "Function forgets where its ops come from", Ops=known)
-    for op in walk(root):
+    for op in ops_of(root):
         if op.location != UNKNOWN_LOC:
             op.location = UNKNOWN_LOC
             statistics.count("locations stripped")

@@ -14,7 +14,7 @@ from xdsl.ir import Attribute, Operation, ParametrizedAttribute
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.dialects.nv_tileaa.functions import FuncOp, GlobalOp, is_hidden
 from libtile.ir.module_pass import ModulePass
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of
 from libtile.support import remarks, statistics
 from libtile.support.records import dataclass
 from libtile.transforms import reporting
@@ -72,7 +72,7 @@ def _unused(root: Operation, some: Sequence[Operation], symbols: Mapping[Operati
     """Those to whose names no attribute in `root` refers."""
     if not some:
         return []
-    attributes = (attr for op in walk(root) for attr in (*op.properties.values(), *op.attributes.values()))
+    attributes = (attr for op in ops_of(root) for attr in (*op.properties.values(), *op.attributes.values()))
     used = {name for attr in attributes for name in _names(attr)}
     return [op for op in some if symbols[op].name not in used]
 

@@ -22,7 +22,7 @@ from libtile.dialects.cuda_tile.attributes import DebugAttr, DILocAttr, DISubpro
 from libtile.dialects.cuda_tile.locations import call_site_loc, source_location
 from libtile.ir.locations import set_location
 from libtile.ir.module_pass import ModulePass
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of
 from libtile.support import statistics
 from libtile.support.diagnostics import DiagnosticError, error
 from libtile.support.records import dataclass
@@ -100,7 +100,7 @@ def _rename_uses(symbol: Operation, new_name: str, table: Operation) -> None:
             raise DiagnosticError(
                 [error(source_location(symbol.location), f"redefinition of symbol named '{new_name}'")]
             )
-    for op in walk(table):
+    for op in ops_of(table):
         for members in (op.properties, op.attributes):
             for key, attr in members.items():
                 if isinstance(attr, SymbolRefAttr) and attr.root_reference.data == old_name:
@@ -114,7 +114,7 @@ class _Replacer:
         self._known: dict[Attribute, Attribute] = {old: new}
 
     def run(self, scope: Operation) -> None:
-        for op in walk(scope):
+        for op in ops_of(scope):
             set_location(op, self._replace(op.location))
             for members in (op.properties, op.attributes):
                 for key, attr in members.items():

@@ -14,7 +14,7 @@ from generators.programs import program
 from libtile.analysis import dataflow
 from libtile.dialects.cuda_tile.ops import OPS, CudaTileOp, build
 from libtile.ir.facts import Fact
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of
 from libtile.passes.manager import PassManager
 from libtile.passes.pipeline import before_pass, parse_pipeline
 
@@ -24,13 +24,13 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 def facts(function: Operation) -> list[Fact | None]:
     """Those of all values of a function, in its order."""
     found, values = dataflow.analyse(function), []
-    for op in walk(function):
+    for op in ops_of(function):
         values += [*op.results, *(a for region in op.regions for block in region.blocks for a in block.args)]
     return [found.get(value) for value in values]
 
 
 def functions(root: Operation) -> list[Operation]:
-    return [op for op in walk(root) if op.name == "cuda_tile.entry"]
+    return [op for op in ops_of(root) if op.name == "cuda_tile.entry"]
 
 
 def check(root: Operation) -> None:
@@ -44,7 +44,7 @@ def check_behind_passes(module: libtile.Module) -> int:
 
     def after(name: str, op: Operation) -> None:
         nonlocal kept
-        kept += any(getattr(inner, "_found_fact", None) is not None for inner in walk(op))
+        kept += any(getattr(inner, "_found_fact", None) is not None for inner in ops_of(op))
         check(op)
 
     check(module.op)
@@ -73,7 +73,7 @@ def test_facts_are_found_anew_where_operands_and_attributes_change(seed: int) ->
     changed = 0
     for _ in range(12):
         before = facts(function)
-        ops = [op for op in walk(function) if isinstance(op, CudaTileOp) and dataflow._visitor(type(op)) is not None]
+        ops = [op for op in ops_of(function, CudaTileOp) if dataflow._visitor(type(op)) is not None]
         op = choose.choice([op for op in ops if op._operands and op.results])
         kind = choose.randrange(3)
         if kind == 0 and op.spec.attribute("overflow"):
@@ -85,7 +85,7 @@ def test_facts_are_found_anew_where_operands_and_attributes_change(seed: int) ->
             number = choose.randrange(len(op._operands))
             type_ = op._operands[number].type
             earlier = [a for a in function.regions[0].blocks[0].args if a.type == type_]
-            for inner in walk(function):
+            for inner in ops_of(function):
                 if inner is op:
                     break
                 if inner.parent is op.parent:
@@ -111,7 +111,7 @@ def test_what_nothing_was_done_to_is_not_worked_out_again(monkeypatch: pytest.Mo
     monkeypatch.setattr(dataflow, "_by_rule", lambda op, state: asked.append(op.name) or by_rule(op, state))
     assert facts(function) == first and not asked
     assume = OPS["assume"]
-    op = next(op for op in walk(function) if isinstance(op, assume) and isinstance(op.operands[0].owner, assume))
+    op = next(op for op in ops_of(function) if isinstance(op, assume) and isinstance(op.operands[0].owner, assume))
     op.operands[0] = op.operands[0].owner.operands[0]
     facts(function)
     assert op.name in asked and len(asked) < 10
@@ -129,7 +129,7 @@ EDITED = """cuda_tile.module @m { entry @k(%a: tile<i8>, %b: tile<i16>, %n: tile
 
 def test_another_operand_of_which_as_little_is_known_is_another_operand() -> None:
     function = functions(libtile.parse(EDITED).op)[0]
-    wide = next(op for op in walk(function) if op.name == "cuda_tile.exti")
+    wide = next(op for op in ops_of(function) if op.name == "cuda_tile.exti")
     before = facts(function)
     wide.operands[0] = function.regions[0].blocks[0].args[1]
     assert before != facts(function) == facts(function.clone())
@@ -138,7 +138,7 @@ def test_another_operand_of_which_as_little_is_known_is_another_operand() -> Non
 @pytest.mark.parametrize("name", ["constant", "assume"])
 def test_another_attribute_is_another_fact(name: str) -> None:
     function = functions(libtile.parse(EDITED).op)[0]
-    one, other = (op for op in walk(function) if op.name == f"cuda_tile.{name}")
+    one, other = (op for op in ops_of(function) if op.name == f"cuda_tile.{name}")
     before = facts(function)
     one.properties, other.properties = other.properties, one.properties
     assert before != facts(function) == facts(function.clone())

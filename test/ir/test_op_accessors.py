@@ -12,7 +12,7 @@ import libtile
 from libtile.dialects import arith
 from libtile.ir.deferred_op import DeferredOp
 from libtile.ir.op_making import Values
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 _SHORT = (
@@ -29,7 +29,7 @@ def test_every_op_of_a_compilation_has_by_name_what_irdl_finds(target: str) -> N
     seen: set[type] = set()
 
     def compare(name: str, module: Operation) -> None:
-        for op in walk(module):
+        for op in ops_of(module):
             if not isinstance(op, DeferredOp):
                 continue
             for member, accessor in irdl.get_accessors_from_op_def(op.get_irdl_definition(), None).items():

@@ -10,7 +10,7 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 import libtile
 from generators import growing
 from libtile.dialects.cuda_tile.ops import OPS
-from libtile.ir.places import ops_in, walk
+from libtile.ir.places import ops_in, ops_of
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
@@ -64,13 +64,13 @@ def _shape(root: Operation) -> list[object]:
     """All that there is to an op and those in it, without the objects themselves: uses in their order included."""
     numbers: dict[object, int] = {}
     found: list[object] = []
-    for op in walk(root):
+    for op in ops_of(root):
         numbers[op] = len(numbers)
         for region in op.regions:
             for block in region.blocks:
                 numbers |= {argument: len(numbers) + n for n, argument in enumerate(block.args)}
         numbers |= {result: len(numbers) + n for n, result in enumerate(op.results)}
-    for op in walk(root):
+    for op in ops_of(root):
         values = [*op.results, *(a for region in op.regions for block in region.blocks for a in block.args)]
         found += [op.name, op.properties, op.attributes, op.location, [numbers.get(v, v) for v in op.operands]]
         found += [(v.type, v.name_hint, [(numbers[u.operation], u.index) for u in v.uses if u.operation in numbers])
@@ -84,7 +84,7 @@ def _shape(root: Operation) -> list[object]:
 
 @pytest.mark.parametrize("source", _sources(), ids=str)
 def test_copies_are_those_of_xdsl(source: object) -> None:
-    for op in list(walk(_module(source))):
+    for op in list(ops_of(_module(source))):
         if op.name.startswith("cuda_tile."):
             assert _shape(op.clone()) == _shape(_by_xdsl(op)), op.name
 
@@ -92,7 +92,7 @@ def test_copies_are_those_of_xdsl(source: object) -> None:
 def test_a_copy_lies_in_its_blocks_as_any_op() -> None:
     """The links between ops, blocks and regions are there: ops can be put before, behind and taken out."""
     copy = _module(growing.if_nest(2)).clone()
-    for op in list(walk(copy)):
+    for op in list(ops_of(copy)):
         for region in op.regions:
             assert region.parent is op
             for block in region.blocks:
@@ -112,7 +112,7 @@ def test_a_copy_lies_in_its_blocks_as_any_op() -> None:
 
 def test_a_copy_takes_the_values_that_it_is_given_and_tells_its_own() -> None:
     module = _module(EXAMPLES / "gemm.bc")
-    add = next(op for op in walk(module) if op.name == "cuda_tile.make_partition_view")
+    add = next(op for op in ops_of(module) if op.name == "cuda_tile.make_partition_view")
     other = Block(arg_types=[add.operands[0].type]).args[0]
     values: dict[SSAValue, SSAValue] = {add.operands[0]: other}
     copy = add.clone(values)
@@ -123,7 +123,7 @@ def test_a_copy_takes_the_values_that_it_is_given_and_tells_its_own() -> None:
 
 
 def test_what_is_created_has_its_parts_and_its_place() -> None:
-    type_ = next(op for op in walk(_module(EXAMPLES / "gemm.bc")) if op.name == "cuda_tile.constant").results[0].type
+    type_ = next(op for op in ops_of(_module(EXAMPLES / "gemm.bc")) if op.name == "cuda_tile.constant").results[0].type
     block = Block(arg_types=[type_, type_])
     place = FileLineColLoc(StringAttr("x"), IntAttr(1), IntAttr(2))
     properties = {"a": StringAttr("b")}

@@ -5,7 +5,7 @@ import pytest
 
 import libtile
 from libtile.dialects.nv_tileas.memory import LoadOp
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of
 from libtile.lowering.tileas.ahead import is_unordered
 
 TEXT = """
@@ -47,5 +47,5 @@ BRANCH = """%u = if %c -> (token) {
 def test_a_load_that_an_access_waits_for_is_not_done_ahead(behind: str, unordered: bool) -> None:
     made = libtile.compile(libtile.parse(TEXT.format(behind=behind)), gpu_name="sm_90", opt_level=0, emit="tileas")
     assert made.tileas is not None
-    (load,) = [op for op in walk(libtile.parse(made.tileas).op) if isinstance(op, LoadOp)]
+    (load,) = [op for op in ops_of(libtile.parse(made.tileas).op) if isinstance(op, LoadOp)]
     assert is_unordered(load) is unordered

@@ -14,7 +14,7 @@ import libtile
 from libtile.asm import print_op
 from libtile.dialects import scf
 from libtile.dialects.nv_tileaa.functions import FuncOp
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of
 from libtile.lowering.tileas.products.few_rows import with_few_columns
 
 VIEW = "partition_view<tile=({tile}), padding_value = zero, tensor_view<{shape}xf16, strides=[64,1]>>"
@@ -110,7 +110,7 @@ def in_tileaa(program: str) -> tuple[libtile.Module, FuncOp]:
     """The program in nv_tileaa."""
     made = libtile.compile(libtile.parse(program), gpu_name="sm_90", emit="tileaa")
     module = libtile.parse(made.tileaa)
-    return module, next(op for op in walk(module.op) if isinstance(op, FuncOp))
+    return module, next(op for op in ops_of(module.op, FuncOp))
 
 
 def run(program, rows: int = 16, **backend) -> np.ndarray:
@@ -127,7 +127,7 @@ def test_the_loop_of_transposes_gives_the_same():
     wanted = run(module)
     made = with_few_columns(function, 64)
     assert made is not None and function.parent is not None
-    (loop,) = [op for op in walk(made) if isinstance(op, scf.ForOp)]
+    (loop,) = ops_of(made, scf.ForOp)
     said = print_op(loop)
     assert said.count("-> tile<64x16xf32>") >= 2 and "tile<16x64xf32>" not in said and "dim = 0" in said
     assert said.count("permute") == 1  # of the values: keys are as they are loaded

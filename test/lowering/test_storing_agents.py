@@ -15,7 +15,7 @@ from test_tma_stores import stored
 import libtile
 from libtile.dialects.nv_tileas.pipeline import AgentSwitchOp
 from libtile.dialects.nv_tileas.tma import TiledTmaStoreOp
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of
 from libtile.lowering.agents import agent_of
 from libtile.passes.pipelines import PIPELINES
 from libtile.runtime.tensor_maps import tensor_map
@@ -29,7 +29,7 @@ def agents(text: str, gpu_name: str = "sm_90", **options: object) -> tuple[Agent
     """Where agents part, and how many stores by TMA each of them does, by its number."""
     made = libtile.compile(libtile.parse(text), gpu_name=gpu_name, launch_abi="simt", emit="tileas", **options)
     (switch,) = (op for op in libtile.parse(made.tileas).op.walk() if isinstance(op, AgentSwitchOp))
-    stores = [agent_of(op)[1] for op in walk(switch) if isinstance(op, TiledTmaStoreOp)]
+    stores = [agent_of(op)[1] for op in ops_of(switch, TiledTmaStoreOp)]
     return switch, {number: stores.count(number) for number in stores}
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import libtile
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of
 from libtile.passes.manager import PassManager
 from libtile.passes.pipeline import parse_pipeline
 from libtile.transforms.canonical_values import is_op
@@ -67,13 +67,13 @@ def kept(given: libtile.Module, options: str = "turns=3") -> libtile.Module:
 
 def loads(given: libtile.Module) -> tuple[int, int]:
     """How many loads stand outside of loops, and in them."""
-    found = [op for op in walk(given.op) if is_op(op, "load_view_tko")]
+    found = [op for op in ops_of(given.op) if is_op(op, "load_view_tko")]
     inside = sum(1 for op in found if is_op(op.parent_op(), "for"))
     return len(found) - inside, inside
 
 
 def _under_conditions(given: libtile.Module) -> int:
-    return sum(1 for op in walk(given.op) if is_op(op, "load_view_tko") and is_op(op.parent_op(), "if"))
+    return sum(1 for op in ops_of(given.op) if is_op(op, "load_view_tko") and is_op(op.parent_op(), "if"))
 
 
 def results(given: libtile.Module, columns: int, backend: str = "interpreter") -> np.ndarray:
@@ -98,7 +98,7 @@ def test_what_a_turn_that_there_is_not_loads_is_no_access_of_a_machine() -> None
 def test_turns_that_are_known_are_under_no_condition(upper: str, outside: int) -> None:
     changed = kept(module(upper=upper))
     assert loads(changed) == (outside, 2)
-    assert not any(is_op(op, "if") for op in walk(changed.op))
+    assert not any(is_op(op, "if") for op in ops_of(changed.op))
     np.testing.assert_array_equal(results(changed, 112), results(module(upper=upper), 112))
 
 

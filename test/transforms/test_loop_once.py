@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import libtile
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of
 from libtile.passes.manager import PassManager
 from libtile.passes.pipeline import parse_pipeline
 from libtile.support import remarks
@@ -201,7 +201,7 @@ def outcome(given: libtile.Module, *numbers: int) -> list[int]:
 
 
 def loops(given: libtile.Module) -> int:
-    return sum(is_op(op, "for", "loop") for op in walk(given.op))
+    return sum(is_op(op, "for", "loop") for op in ops_of(given.op))
 
 
 @pytest.mark.parametrize("body", IN_PLACE.values(), ids=list(IN_PLACE))
@@ -217,7 +217,7 @@ def test_its_body_does_what_the_loop_did(body: str):
 def test_a_kernel_that_ends_returns_in_the_branch():
     module = libtile.parse(TEXT.format(body=IN_PLACE["the kernel ends behind it"]))
     PassManager(parse_pipeline("loop-once"), verify_each=True).run(module.op)
-    returns = [op for op in walk(module.op) if is_op(op, "return")]
+    returns = [op for op in ops_of(module.op) if is_op(op, "return")]
     assert [op.parent_op().name for op in returns] == ["cuda_tile.if", "cuda_tile.if", "cuda_tile.entry"]  # type: ignore[union-attr]
 
 

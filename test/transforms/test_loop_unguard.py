@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import libtile
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of
 from libtile.passes.manager import PassManager
 from libtile.passes.pipeline import parse_pipeline
 from libtile.support import remarks
@@ -60,7 +60,7 @@ def unguarded(given: libtile.Module, pipeline: str = "loop-unguard") -> libtile.
 
 
 def conditions(given: libtile.Module) -> int:
-    return sum(is_op(op, "if") for op in walk(given.op))
+    return sum(is_op(op, "if") for op in ops_of(given.op))
 
 
 def outcome(given: libtile.Module, lower: int, upper: int, some: int) -> tuple[bytes, int]:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import libtile
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of
 from libtile.passes.manager import PassManager
 from libtile.passes.pipeline import parse_pipeline
 from libtile.support import remarks
@@ -90,7 +90,7 @@ def joined(given: libtile.Module, pipeline: str = "loop-unsplit") -> libtile.Mod
 
 
 def loops(given: libtile.Module) -> int:
-    return sum(is_op(op, "for") for op in walk(given.op))
+    return sum(is_op(op, "for") for op in ops_of(given.op))
 
 
 def outcome(given: libtile.Module, lower: int, upper: int, point: int) -> tuple[bytes, int]:

@@ -95,7 +95,7 @@ class Optimizer:
         from libtile.dialects.cuda_tile.bridge import from_bytecode
         from libtile.dialects.cuda_tile.ops import CudaTileOp
         from libtile.dialects.cuda_tile.to_bytecode import write_bytecode
-        from libtile.ir.places import walk
+        from libtile.ir.places import ops_of
         from libtile.spec import default_spec
         from libtile.support.diagnostics import DiagnosticError, error
 
@@ -114,7 +114,7 @@ class Optimizer:
             from libtile.debugging.structure import diff
 
             spec = default_spec()
-            testing = any(isinstance(o, CudaTileOp) and spec.is_testing_op(o.spec) for o in walk(inner[0]))
+            testing = any(isinstance(o, CudaTileOp) and spec.is_testing_op(o.spec) for o in ops_of(inner[0]))
             version = max(spec.testing_versions) if testing else spec.current
             data = write_bytecode(inner[0], version, allow_testing=True)
             read = from_bytecode(bytecode.read(data, allow_testing=True))

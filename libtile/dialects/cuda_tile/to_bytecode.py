@@ -35,7 +35,7 @@ from libtile.dialects.cuda_tile.bridge_values import (
 from libtile.dialects.cuda_tile.locations import is_encodable, source_location
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.dialects.cuda_tile.values_from_bytecode import INTEGER_TYPES
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of
 from libtile.spec import Spec, Version, default_spec
 from libtile.spec.model import AttributeSpec
 from libtile.support.collector import collector_paused
@@ -114,7 +114,7 @@ def left_out(module: Operation) -> list[Diagnostic]:
     `module` that does not declare it, or one of what stands around `module`."""
     around = module.parent_op()
     found = {name: [around] for name in (*around.properties, *around.attributes)} if around is not None else {}
-    for op in walk(module):
+    for op in ops_of(module):
         for name in op.attributes:
             found.setdefault(name, []).append(op)
     return [
@@ -150,7 +150,7 @@ def check_self_contained(module: Operation) -> None:
                     error(place, f"'{module.name}' op only function and global ops are allowed in the body"),
                 ]
             )
-    for op in walk(module):
+    for op in ops_of(module):
         if not isinstance(op, CudaTileOp):
             raise DiagnosticError(
                 [_invalid_op(op), error(place, f"'{module.name}' op only ops from the 'cuda_tile' dialect are allowed")]
@@ -168,7 +168,7 @@ _HARMLESS = ("pure", "no_memory_effect", "recursive_memory_effects", "terminator
 
 def _check_pure(parent: CudaTileOp) -> None:
     for region in parent.regions:
-        for op in walk(region):
+        for op in ops_of(region):
             if isinstance(op, CudaTileOp) and not any(op.spec.has_trait(trait) for trait in _HARMLESS):
                 container = op.parent_op() or parent
                 place = source_location(container.location)

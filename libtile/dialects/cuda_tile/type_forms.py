@@ -8,6 +8,7 @@ A class here is the base of both. `text(short=True)` is the spelling inside of a
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from math import prod
 
 from libtile.ir.forms import Attribute, FunctionType, IntegerType, TypeAttribute
@@ -114,6 +115,7 @@ def is_float(type_: Attribute) -> bool:
     return type_ in NUMBER_NAMES and not isinstance(type_, IntegerType)
 
 
+@lru_cache(maxsize=256)
 def bit_width(type_: Attribute) -> int:
     """Width in bits of a number type (tf32: 19), or 64 for a pointer; KeyError for anything else."""
     if isinstance(type_, PointerForm):

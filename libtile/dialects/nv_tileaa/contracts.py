@@ -11,7 +11,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from libtile.dialects.nv_tileaa.element_types import is_float, is_integer
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of
 from libtile.ir.tile_form import TileOp, is_token, type_text
 
 BITWISE = ("and", "or", "xor")
@@ -74,9 +74,9 @@ def _require_types(what: str, expected: Sequence[Attribute], values: Sequence[SS
 
 def require_no_captures(region: Region, what: str) -> None:
     """Nothing in a region uses a value from outside of it; VerifyException."""
-    inside: set[Operation | Block] = set(walk(region))
-    inside |= {block for op in walk(region) for r in op.regions for block in r.blocks} | set(region.blocks)
-    for op in walk(region):
+    inside: set[Operation | Block] = set(ops_of(region))
+    inside |= {block for op in ops_of(region) for r in op.regions for block in r.blocks} | set(region.blocks)
+    for op in ops_of(region):
         for value in op.operands:
             if value.owner not in inside:
                 raise VerifyException(f"expects the region of {what} to capture no values, but '{op.name}' uses one")

@@ -55,7 +55,7 @@ from libtile.dialects.nv_tileaa.terminators import (
     require_parent_function,
 )
 from libtile.dialects.nv_tileaa.types import ProgramIdType
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of
 from libtile.ir.tile_form import TileOp, element_of, integer_of, tile_op, type_text
 
 if TYPE_CHECKING:
@@ -178,7 +178,7 @@ class FuncOp(TileOp):
         last = self.body.last_block
         if last is None or last.last_op is None or last.last_op.name != RETURN:
             raise VerifyException(f"expects regions to end with '{RETURN}'")
-        for op in walk(self.body):
+        for op in ops_of(self.body):
             if op.name.startswith("cuda_tile."):
                 raise VerifyException(f"expects no cuda_tile operations, but got '{op.name}'")
             if op.name == "scf.if":

@@ -17,7 +17,7 @@ from xdsl.ir import Attribute, Operation
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileaa.types import DYNAMIC, MemRefType, PtrType
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of
 from libtile.ir.tile_form import layout_of, type_text
 from libtile.support.records import dataclass
 
@@ -34,7 +34,7 @@ def stage_of(module: Operation) -> str | None:
     pipelines whose stages hold tiles are what `lower-tileaa-queues` makes of nv_tileaa, which it may be as well."""
     if not isinstance(module, ModuleOp) or not any(isinstance(op, FuncOp) for op in module.body.block.ops):
         return None
-    return TILEAS if any(_is_operational(op) for op in walk(module)) else TILEAA
+    return TILEAS if any(_is_operational(op) for op in ops_of(module)) else TILEAA
 
 
 _TURNS, _BUFFER, _DESCRIPTOR = "nv_tileas.async.pipeline.", "nv_tileas.buffer", "nv_tileas.tma_desc"
@@ -49,7 +49,7 @@ def _is_operational(op: Operation) -> bool:
 
 def kernels_of(module: Operation) -> Iterator[FuncOp]:
     """The kernels of a module, in order."""
-    return (op for op in walk(module) if isinstance(op, FuncOp) and op.is_entry)
+    return (op for op in ops_of(module, FuncOp) if op.is_entry)
 
 
 def host_module_name(kernel: FuncOp) -> str:
@@ -59,10 +59,10 @@ def host_module_name(kernel: FuncOp) -> str:
 
 def host_function_of(kernel: FuncOp) -> FuncOp | None:
     """The function that makes the descriptors of a kernel on the host, of its parameters; None where there is none."""
-    for op in walk(kernel.get_toplevel_object()):
+    for op in ops_of(kernel.get_toplevel_object()):
         name = op.sym_name if isinstance(op, ModuleOp) and HOST_CODE in op.attributes else None
         if name is not None and name.data == host_module_name(kernel):
-            return next((inner for inner in walk(op) if isinstance(inner, FuncOp)), None)
+            return next(iter(ops_of(op, FuncOp)), None)
     return None
 
 

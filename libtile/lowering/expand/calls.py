@@ -12,7 +12,7 @@ from xdsl.ir import Operation, SSAValue
 
 from libtile.dialects.nv_tileaa.functions import RESOURCES, CallOp, FuncOp, LaunchFuncOp, PluginOp, find_symbol
 from libtile.ir.module_pass import ModulePass
-from libtile.ir.places import ops_of, walk
+from libtile.ir.places import ops_of
 from libtile.ir.tile_form import erase
 from libtile.lowering.errors import unsupported
 from libtile.support.records import dataclass
@@ -35,7 +35,7 @@ class InlineCallsPass(ModulePass):
                 _inline_into(function)
                 _check_launches(function)
         kernels = [f for f in functions if f.is_entry]
-        named = {name for kernel in kernels for op in walk(kernel) for name in _names(op)}
+        named = {name for kernel in kernels for op in ops_of(kernel) for name in _names(op)}
         for function in functions:
             if kernels and not function.is_entry and function.sym_name.data not in named:
                 erase(function)
@@ -48,7 +48,7 @@ def _names(op: Operation) -> list[str]:
 
 def _show_launched(functions: list[FuncOp]) -> None:
     """What launches a kernel leaves the module with the host's functions: the kernel is public from here on."""
-    launches = [op for f in functions if not f.is_entry for op in walk(f) if isinstance(op, LaunchFuncOp)]
+    launches = [op for f in functions if not f.is_entry for op in ops_of(f, LaunchFuncOp)]
     launched = {op.kernel.root_reference.data for op in launches}
     for function in functions:
         if function.is_entry and function.sym_name.data in launched:
@@ -58,7 +58,7 @@ def _show_launched(functions: list[FuncOp]) -> None:
 def _check_launches(kernel: FuncOp) -> None:
     """LoweringError for a launch in a kernel."""
     spec = kernel.kernel_spec
-    for op in walk(kernel):
+    for op in ops_of(kernel):
         if isinstance(op, LaunchFuncOp):
             problem = (
                 f"launches @{op.kernel.root_reference.data} from a kernel: only host functions launch kernels, as a "
@@ -98,7 +98,7 @@ def _inline_into(kernel: FuncOp) -> None:
         if count > MAX_INLINED:
             raise unsupported(call, f"cannot be compiled: the kernel would have more than {MAX_INLINED} calls inlined")
         for op in _inline(call, callee):
-            for inner in walk(op):
+            for inner in ops_of(op):
                 if isinstance(inner, CallOp | PluginOp):
                     callers[inner] = (*chain, name)
                     work.append(inner)

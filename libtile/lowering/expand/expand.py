@@ -41,7 +41,7 @@ from libtile.dialects.nv_tileas import tiles
 from libtile.dialects.nv_tileas.layout import linear_layout
 from libtile.ir.module_pass import ModulePass
 from libtile.ir.operands import set_operand
-from libtile.ir.places import all_ops, walk
+from libtile.ir.places import ops_of
 from libtile.ir.tile_form import element_of, erase, shape_of
 from libtile.lowering.expand import generate, memrefs
 from libtile.lowering.expand.maker import Maker, tile_like, with_tiles_of_one
@@ -58,10 +58,10 @@ class ExpandTileaaOpsPass(ModulePass):
         changed = True
         while changed:
             changed = False
-            for inner in all_ops(op):
+            for inner in ops_of(op):
                 if inner.parent is not None and (rule := RULES.get(type(inner))) is not None:
                     changed |= rule(inner)
-        for inner in walk(op):
+        for inner in ops_of(op):
             if isinstance(inner, memory.MemoryOp) and inner.is_volatile is not None:
                 _relax(inner)
         for function in op.body.block.ops:
@@ -212,7 +212,7 @@ def _of_index(value: SSAValue) -> bool:
 def _without_index_tiles(function: FuncOp) -> None:
     """An index has 64 bits on every target: tiles of them are tiles of i64, and what converts them follows."""
     found = False
-    for op in all_ops(function):
+    for op in ops_of(function):
         for value in [*op.results, *(a for r in op.regions for b in r.blocks for a in b.args)]:
             if _of_index(value):
                 Rewriter.replace_value_with_new_type(value, like(value.type, i64))
@@ -223,7 +223,7 @@ def _without_index_tiles(function: FuncOp) -> None:
     if entry is not None:
         outputs = list(function.function_type.outputs.data)
         function.properties["function_type"] = FunctionType.from_lists([a.type for a in entry.args], outputs)
-    for op in all_ops(function):
+    for op in ops_of(function):
         if isinstance(op, IndexCastOp) and isinstance(op.input.type, TensorType):
             _recast(op)
         elif isinstance(op, shapes.SplatOp) and isinstance(op.source.type, IndexType):

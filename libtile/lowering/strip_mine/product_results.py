@@ -14,7 +14,7 @@ from xdsl.ir import Operation, SSAValue
 
 from libtile.dialects.cuda_tile.elementwise import is_elementwise
 from libtile.dialects.cuda_tile.types import TokenType
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of
 from libtile.lowering.strip_mine.cuts import mnemonic
 from libtile.lowering.to_tileaa.functions import PRODUCTS
 
@@ -26,7 +26,7 @@ def beside_results(entry: Operation) -> set[SSAValue]:
     """The tiles of an entry that are for nothing but what goes, element by element, from products of loops into memory,
     but for the products themselves."""
     found: set[SSAValue] = set()
-    for loop in walk(entry):
+    for loop in ops_of(entry):
         if mnemonic(loop) == "for":
             for result in _products(loop):
                 found |= _beside(result)

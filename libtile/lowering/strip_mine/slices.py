@@ -10,7 +10,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.dialects.cuda_tile.types import TileType, TokenType, tile_shape
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of
 from libtile.lowering.strip_mine.cuts import (
     ACCESSES,
     LOADS,
@@ -148,7 +148,7 @@ def captured(op: Operation) -> list[SSAValue]:
     """The values from outside of an op that its regions use."""
     if not op.regions:
         return []
-    inside = {id(v) for inner in walk(op) for v in inner.results}
-    inside |= {id(a) for inner in walk(op) for region in inner.regions for b in region.blocks for a in b.args}
-    found = (v for inner in walk(op) if inner is not op for v in inner.operands)
+    inside = {id(v) for inner in ops_of(op) for v in inner.results}
+    inside |= {id(a) for inner in ops_of(op) for region in inner.regions for b in region.blocks for a in b.args}
+    found = (v for inner in ops_of(op) if inner is not op for v in inner.operands)
     return list(dict.fromkeys(v for v in found if id(v) not in inside))

@@ -9,7 +9,7 @@ from xdsl.ir import Operation
 
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.ir.module_pass import ModulePass
-from libtile.ir.places import all_ops, ops_of
+from libtile.ir.places import ops_of
 from libtile.lowering.tile_registers import WARP, check_registers, thread_registers, words_of
 from libtile.lowering.to_tileaa.functions import DEFAULT_WARPS, PRODUCTS, entry_hint, number_of_warps
 from libtile.support.records import dataclass
@@ -68,7 +68,7 @@ def words_to_hold(entry: CudaTileOp, gpu: Target) -> int:
 
 
 def _has_larger(entry: Operation, words: int) -> bool:
-    return any(words_of(type_) > words for type_ in {v._type for op in all_ops(entry) for v in op.results})
+    return any(words_of(type_) > words for type_ in {v._type for op in ops_of(entry) for v in op.results})
 
 
 def _warps_for_pieces(entry: CudaTileOp, gpu: Target) -> int:

@@ -12,7 +12,7 @@ from libtile.codegen.constants import from_bits
 from libtile.codegen.llvm_types import FLOAT, HALF, I32, LlvmType
 from libtile.codegen.words import fills_words, of_words, words_of
 from libtile.dialects.nv_tileas.async_products import AsyncDotOp, WaitDotOp, matrix_of, matrix_shape
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of
 from libtile.ir.tile_form import integer_of
 from libtile.layouts import WARP
 from libtile.lowering.errors import unsupported
@@ -125,7 +125,7 @@ def _descriptor(
 def _has_mask_beside(op: WaitDotOp) -> bool:
     """Whether a mask by ranks, which takes all predicates, lies in a branch beside a wait."""
     block = op.parent
-    return block is not None and any(RANKS in inner.attributes and inner.parent is not block for inner in walk(block))
+    return block is not None and any(RANKS in inner.attributes and inner.parent is not block for inner in ops_of(block))
 
 
 @rule(WaitDotOp)

@@ -12,7 +12,7 @@ from libtile.dialects import scf
 from libtile.dialects.nv_tileaa.terminators import ReturnIfOp, ReturnOp
 from libtile.dialects.nv_tileas.async_products import AsyncDotOp
 from libtile.dialects.nv_tileas.products import DotOp, ScaledDotOp
-from libtile.ir.places import ops_of, walk
+from libtile.ir.places import ops_of
 from libtile.lowering.discardable import ROTATED
 from libtile.lowering.errors import unsupported
 from libtile.lowering.to_llvm.emitter import Emitter, rule
@@ -27,7 +27,7 @@ def _for(e: Emitter, op: scf.ForOp) -> None:
     lower, upper, step = (e.scalar(v) for v in (op.lb, op.ub, op.step))
     block = op.body.block
     # A loop around others has few accesses of its own, and that of one thread none but copies by TMA.
-    is_inner = not e.one_thread and not any(isinstance(inner, scf.ForOp | scf.WhileOp) for inner in walk(op.body))
+    is_inner = not e.one_thread and not ops_of(op.body, scf.ForOp, scf.WhileOp)
     known = not is_inner or control.has_few_turns(lower, upper, step)
 
     def body(counter: Value, carried: list[Carried]) -> list[Carried]:
@@ -49,7 +49,7 @@ def _for(e: Emitter, op: scf.ForOp) -> None:
 
 def _turn(e: Emitter, block: Block) -> list[Carried]:
     """Emit a turn of a loop. Where one around products has warps of its own, these hold nothing else through them."""
-    if e.b.agent is None or e.one_thread or not any(map(_multiplies, walk(block))):
+    if e.b.agent is None or e.one_thread or not any(map(_multiplies, ops_of(block))):
         return emit_arm(e, block)
     with e.b.each_turn():
         return emit_arm(e, block, own=True)

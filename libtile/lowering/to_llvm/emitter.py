@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import IndexType, TensorType
@@ -47,6 +48,9 @@ Held = Tile | Value | View | Buffer | TensorMemory | Ring | Place | Turn | Descr
 """What a value is: a tile, a scalar (index, integer, pointer, condition, stage of a pipeline), memory, a pipeline or a
 turn of one, or (tokens) nothing."""
 
+_TOKENS = (MemTokenType, AsyncTokenType)
+"""Types of values that only order: they are nothing at run time."""
+
 _ROOM = "libtile.lowering.to_llvm"
 
 _LATE = {
@@ -73,6 +77,7 @@ RULES: Rules[Emitter] = Rules({ops: [f"{_ROOM}.{name}" for name in names] for op
 rule = RULES.on
 
 
+@lru_cache(maxsize=256)
 def element_name(type_: Attribute) -> str:
     """The keyword of an element type as code generation uses it: `ptr` for pointers, `i64` for `index`."""
     if isinstance(type_, IndexType):
@@ -87,7 +92,7 @@ def llvm_type(type_: Attribute) -> LlvmType:
 
 def exchanges_of(op: Operation) -> Exchanges:
     """The places of an op's exchanges, which `tileas-allocate-shared-memory` has written on it."""
-    return Exchanges(tuple(places_of(op)))
+    return Exchanges(tuple(places_of(op)) if op.attributes else ())
 
 
 class Emitter:
@@ -197,7 +202,7 @@ class Emitter:
         self.b.exchanges = around
         self.b.set_location(outer)
         for result in op.results:
-            if self.is_token(result):
+            if isinstance(result._type, _TOKENS):
                 self.held.setdefault(result, None)
 
     def emit_block(self, block: Block, *, own: bool = False) -> Sequence[SSAValue]:
@@ -223,8 +228,3 @@ class Emitter:
         if key not in known:
             known[key] = function(self.b, *operands, *arguments)
         return known[key]
-
-    @staticmethod
-    def is_token(value: SSAValue) -> bool:
-        """Whether a value only orders: tokens are nothing at run time."""
-        return isinstance(value.type, MemTokenType | AsyncTokenType)

@@ -36,7 +36,7 @@ from libtile.dialects.nv_tileas.pipeline import (
     ProducerCommitOp,
 )
 from libtile.dialects.nv_tileas.types import PipelineIteratorType, PipelineType
-from libtile.ir.places import ops_of, walk
+from libtile.ir.places import ops_of
 from libtile.ir.tile_form import integer_of
 from libtile.lowering.errors import unsupported
 from libtile.lowering.tileas.memory.shared_memory import (
@@ -267,7 +267,7 @@ def _moving_on(
 def show_uniform(e: Emitter, loop: scf.ForOp) -> None:
     """Show ptxas that all threads of a warp have the same places, which an outer loop carries: of one that it has
     carried through inner loops it does not see that, and computes addresses of stages in all threads."""
-    if e.one_thread or not any(isinstance(op, scf.ForOp | scf.WhileOp) for op in walk(loop.body) if op is not loop):
+    if e.one_thread or not any(isinstance(op, scf.ForOp | scf.WhileOp) for op in ops_of(loop.body) if op is not loop):
         return
     for argument in loop.body.block.args:
         place = e.held.get(argument)

@@ -28,7 +28,7 @@ from libtile.dialects.nv_tileaa.tokens import (
 )
 from libtile.dialects.nv_tileaa.types import MemTokenType, PtrType
 from libtile.ir import tile_form
-from libtile.ir.places import all_ops, ops_of
+from libtile.ir.places import ops_of
 from libtile.lowering.clusters import CTAS, UNASKED, WARPS_OF_ONE
 from libtile.lowering.discardable import WORKER_WARPS
 from libtile.lowering.errors import unsupported
@@ -115,7 +115,7 @@ def _have_more_registers(op: CudaTileOp, target: Target) -> bool:
 
 def _largest_tile_words(op: CudaTileOp) -> int:
     """32-bit words of the largest tile of numbers; elements of less than 16 bits take as much as those of 16."""
-    types = {result._type for inner in all_ops(op) for result in inner.results}
+    types = {result._type for inner in ops_of(op) for result in inner.results}
     tiles = (t for t in types if isinstance(t, TileType) and not isinstance(t.element_type, PointerType))
     return max((prod(t.shape) * max(bit_width(t.element_type), 16) // 32 for t in tiles), default=0)
 

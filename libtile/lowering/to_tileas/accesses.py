@@ -19,7 +19,7 @@ from libtile.dialects.nv_tileaa.memory import Access
 from libtile.dialects.nv_tileaa.pointers import FpToFpOp
 from libtile.dialects.nv_tileaa.shapes import ExpandDimsOp, PermuteOp, ViewOp, integers_of
 from libtile.dialects.nv_tileaa.types import DYNAMIC, MemRefType, PtrType, TiledViewType
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of
 from libtile.ir.tile_form import shape_of
 from libtile.layouts import LinearLayout
 from libtile.lowering.to_tileas.shape_layouts import spread
@@ -180,15 +180,14 @@ class AccessLayouts:
         self._vectors: dict[tuple[tuple[int, ...], int], int] = {}
         self._least: dict[tuple[tuple[int, ...], int], int] = {}
         self._orders: dict[tuple[int, ...], int] = {}
-        for op in walk(function):
-            if isinstance(op, ACCESSES):
-                shape, fastest, vector = access(op)
-                if not shape:
-                    continue
-                key = (shape, fastest)
-                self._vectors[key] = max(self._vectors.get(key, 1), vector)
-                self._least[key] = max(self._least.get(key, 1), least_vector(op))
-                self._orders.setdefault(shape, fastest)
+        for op in ops_of(function, *ACCESSES):
+            shape, fastest, vector = access(op)
+            if not shape:
+                continue
+            key = (shape, fastest)
+            self._vectors[key] = max(self._vectors.get(key, 1), vector)
+            self._least[key] = max(self._least.get(key, 1), least_vector(op))
+            self._orders.setdefault(shape, fastest)
 
     def of(self, op: Access) -> LinearLayout:
         """The layout of the tile that an access moves."""

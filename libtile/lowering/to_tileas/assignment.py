@@ -33,7 +33,7 @@ from libtile.dialects.nv_tileas.pipeline import (
     PipelineYieldOp,
 )
 from libtile.ir.op_making import append
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of
 from libtile.layouts import LinearLayout
 from libtile.layouts.parts import whole_layout
 from libtile.lowering.constants import takes_known_part
@@ -199,8 +199,8 @@ class Assigner:
 
     def import_tiles(self, body: Region) -> None:
         """Make the tiles that an agent takes from around it, where it begins."""
-        inside = {block for op in walk(body) for region in op.regions for block in region.blocks} | {body.block}
-        for op in walk(body):
+        inside = {block for op in ops_of(body) for region in op.regions for block in region.blocks} | {body.block}
+        for op in ops_of(body):
             for value in op.operands:
                 block = value.owner.parent if isinstance(value.owner, Operation) else value.owner
                 if tile_shape(value) and block not in inside:

@@ -40,7 +40,7 @@ from libtile.dialects.nv_tileas.pipeline import (
     ProducerWriteOp,
     TurnOp,
 )
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of
 from libtile.ir.tile_form import TileOp
 from libtile.layouts import REGISTER, LinearLayout, parts
 from libtile.lowering.constants import takes_known_part
@@ -395,7 +395,7 @@ def _agents(a: Assigner, op: AgentSwitchOp) -> None:
 
     gpu, regions = a.products.gpu, []
     for region, warps in zip(op.regions, op.warps):
-        if warps & (warps - 1) and any(tile_shape(r) for inner in walk(region) for r in inner.results):
+        if warps & (warps - 1) and any(tile_shape(r) for inner in ops_of(region) for r in inner.results):
             raise unsupported(op, f"has an agent of {warps} warps, and tiles lie in a power of two of them", gpu.name)
         chained = chained_products(region) | products_of_stages(region, gpu, warps)
         agent = a.agent(op, region, Products(gpu, warps, chained, a.products.in_tensor_memory))

@@ -19,7 +19,7 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from libtile.dialects import scf
 from libtile.dialects.nv_tileaa.collectives import DotOp, ReduceOp
 from libtile.dialects.nv_tileaa.shapes import ViewOp
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of
 from libtile.ir.tile_form import shape_of
 from libtile.lowering.to_tileas.elementwise import is_elementwise
 from libtile.lowering.to_tileas.stages import IN_PLACE, yielded
@@ -28,7 +28,7 @@ from libtile.lowering.to_tileas.stages import IN_PLACE, yielded
 def chained_products(function: Operation | Region) -> frozenset[Operation]:
     """The products of a function, or of an agent, that should keep whole rows of their result in one warp."""
     feeds, adds, chained = set(), set(), set()
-    for op in walk(function):
+    for op in ops_of(function, ReduceOp, DotOp):
         if isinstance(op, ReduceOp) and _is_along_rows(op):
             chained |= {source for source in _products_behind(op.inputs[0]) if _loop_of(source) is _loop_of(op)}
         if isinstance(op, DotOp):

@@ -10,7 +10,7 @@ from xdsl.ir import Block, Operation, Region
 
 from libtile.dialects.nv_tileaa.collectives import DotOp
 from libtile.dialects.nv_tileaa.functions import FuncOp
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of
 from libtile.lowering.legality import check
 from libtile.lowering.to_tileas.assignment import Assigner
 from libtile.lowering.to_tileas.chains import chained_products, products_fed_right
@@ -36,10 +36,11 @@ def convert_function(
     row in each thread, as left operands that are stored there do."""
     spec = check_convertible(function)
     assert spec.target is not None  # which is checked there
+    found = ops_of(function, DotOp)
     chained = chained_products(function)
     if whole_rows:
-        chained = frozenset(op for op in walk(function) if isinstance(op, DotOp))
-    shared = [op for op in walk(function) if isinstance(op, DotOp) and (whole_rows or op in in_tensor_memory)]
+        chained = frozenset(found)
+    shared = [op for op in found if whole_rows or op in in_tensor_memory]
     bridged = products_fed_right(shared)
     products = Products(
         target(spec.target), spec.num_warps, chained, in_tensor_memory, by_rows, bridged, in_pairs, share_columns
@@ -66,5 +67,4 @@ def convert_module(module: ModuleOp, convert: Callable[[FuncOp], FuncOp] = conve
             if (spec := op.kernel_spec) is not None and spec.target is not None:
                 check(STAGE, made, spec.target)
             module.body.block.insert_op_before(made, op)
-            module.body.block.detach_op(op)
-            op.erase()
+            op.detach()  # and is gone: nothing outside of a function is used in it

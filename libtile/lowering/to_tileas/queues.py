@@ -52,7 +52,7 @@ from libtile.dialects.nv_tileas.types import (
 )
 from libtile.ir.locations import set_location
 from libtile.ir.module_pass import ModulePass
-from libtile.ir.places import ops_of, walk
+from libtile.ir.places import ops_of
 from libtile.ir.tile_form import element_of, erase, integer_of, shape_of
 from libtile.lowering.agents import agent_of
 from libtile.lowering.errors import unsupported
@@ -111,9 +111,8 @@ class _Lowering:
         queues = ops_of(self.function, CreateQueueOp)
         for op in queues:
             self._look_at(op)
-        for turn in walk(self.function):
-            if isinstance(turn, TURNS):
-                self._look_at_turn(turn)
+        for turn in ops_of(self.function, *TURNS):
+            self._look_at_turn(turn)
         for op in queues:
             self._make_pipeline(op)
         starts: dict[Region, _State] = {}
@@ -232,7 +231,7 @@ class _Lowering:
 
     def _sides_in(self, op: Operation, state: _State) -> list[_Side]:
         """The sides, of those in `state`, that have turns in the regions of an op."""
-        found = {self._side(inner) for inner in walk(op) if inner is not op and isinstance(inner, TURNS)}
+        found = {self._side(inner) for inner in ops_of(op) if inner is not op and isinstance(inner, TURNS)}
         return [side for side in state if side in found]
 
     def _turn(self, op: QueuePutOp | QueueGetOp, state: _State) -> None:

@@ -22,7 +22,7 @@ from libtile.dialects.nv_tileaa.queues import CreateQueueOp, QueueGetOp, QueuePu
 from libtile.dialects.nv_tileaa.types import QueueType
 from libtile.dialects.nv_tileas.turn_rules import handed_on
 from libtile.ir.classes import is_subclass
-from libtile.ir.places import ops_of, walk
+from libtile.ir.places import ops_of
 from libtile.ir.tile_form import erase, integer_of
 from libtile.lowering.errors import unsupported
 from libtile.lowering.to_tileas.part_agents import go_on_with_one_agent, part_once
@@ -42,7 +42,7 @@ def settle_queues(function: FuncOp, target: str) -> None:
         _make_outside(made, target)
     queues = ops_of(function, CreateQueueOp)
     _follow(queues, target)
-    for op in [op for op in walk(function) if is_subclass(type(op), _CARRYING)]:
+    for op in [op for op in ops_of(function) if is_subclass(type(op), _CARRYING)]:
         if any(isinstance(v.type, QueueType) for v in (*op.operands, *op.results)):
             _carry_no_queues(op)
     for execute in ops_of(function, ExecuteOp):

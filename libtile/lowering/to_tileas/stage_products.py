@@ -12,7 +12,7 @@ from libtile.dialects import scf
 from libtile.dialects.nv_tileaa.attributes import keyword_of
 from libtile.dialects.nv_tileaa.collectives import DotOp
 from libtile.dialects.nv_tileas.pipeline import AgentSwitchOp, ConsumerReadOp
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of
 from libtile.ir.tile_form import shape_of
 from libtile.lowering.agents import agent_of
 from libtile.lowering.to_tileas.products import tensor_memory_atom
@@ -27,9 +27,7 @@ def products_of_stages(agent: Region, gpu: Target, warps: int) -> frozenset[Oper
     """The products of an agent of so many warps whose operands are what a stage holds, and that have a wgmma."""
     if not gpu.has("wgmma") or warps not in WARPS:
         return frozenset()
-    return frozenset(
-        op for op in walk(agent) if isinstance(op, DotOp) and all(map(_is_of_stage, (op.a, op.b))) and _fits(op, gpu)
-    )
+    return frozenset(op for op in ops_of(agent, DotOp) if all(map(_is_of_stage, (op.a, op.b))) and _fits(op, gpu))
 
 
 def tensor_products_of_stages(function: Operation, gpu: Target) -> list[DotOp]:
@@ -37,7 +35,7 @@ def tensor_products_of_stages(function: Operation, gpu: Target) -> list[DotOp]:
     whose results may lie in tensor memory: their layouts, and who fills the stages, say the rest."""
     if not gpu.has("tcgen05"):
         return []
-    return [op for op in walk(function) if isinstance(op, DotOp) and _may_lie_there(op, gpu)]
+    return [op for op in ops_of(function, DotOp) if _may_lie_there(op, gpu)]
 
 
 def _may_lie_there(op: DotOp, gpu: Target) -> bool:

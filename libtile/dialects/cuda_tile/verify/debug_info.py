@@ -16,7 +16,7 @@ from libtile.bytecode.limits import DEBUG_DEPTH
 from libtile.dialects.cuda_tile.forms import CudaTileOp, DebugAttr, DILexicalBlockAttr, DILocAttr, DISubprogramAttr
 from libtile.dialects.cuda_tile.verify.report import fail, fail_plain
 from libtile.ir.forms import ArrayAttr, Attribute, CallSiteLoc, FusedLoc, NameLoc, Operation
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of
 
 
 def debug_location(location: Attribute) -> DILocAttr | None:
@@ -107,7 +107,7 @@ def verify_body_scopes(op: CudaTileOp) -> None:
     expected = subprogram_of(location.scope) if location is not None else None
     checked: dict[int, DISubprogramAttr | None] = {}  # by the scope's identity
     known: dict[int, int] = {}
-    for inner in walk(op):
+    for inner in ops_of(op):
         _check_nesting(inner, known)
         _check_scope(inner, expected, checked)
 

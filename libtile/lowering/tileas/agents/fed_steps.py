@@ -37,7 +37,7 @@ from libtile.dialects.nv_tileas.types import (
     BufferType,
     PipelineType,
 )
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of
 from libtile.ir.tile_form import shape_of, stored_element
 from libtile.layouts.row_swizzles import CHUNK
 from libtile.layouts.shared_access import PIECE_BYTES
@@ -238,7 +238,7 @@ class FedSteps:
 
     def say_parts(self, feeds: Feeds) -> None:
         """Write on the products that were made in how many parts the tiles of a step come, if these are several."""
-        for op in walk(self.function) if feeds.read.parts > 1 else ():
+        for op in ops_of(self.function) if feeds.read.parts > 1 else ():
             if isinstance(op, AsyncDotOp | AsyncDotIntoOp):
                 op.attributes[STEP_PARTS] = IntegerAttr(feeds.read.parts, i64)
 
@@ -252,11 +252,11 @@ class FedSteps:
         if self.outer is None:
             return [PIECE_BYTES]
         assert self.loop.parent is not None
-        return staging.kept_beside(self.function, self.loop.parent, [*walk(self.loop)], rows)
+        return staging.kept_beside(self.function, self.loop.parent, ops_of(self.loop), rows)
 
     def kept_for_threads(self) -> int:
         """Bytes of shared memory that the pipeline leaves where threads are to store what is behind the loop."""
-        return staging.exchange_bytes(self.function, [*walk(self.loop)])
+        return staging.exchange_bytes(self.function, ops_of(self.loop))
 
     # -- the producer -----------------------------------------------------------------------------------------------
 

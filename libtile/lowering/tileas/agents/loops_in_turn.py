@@ -33,7 +33,7 @@ from libtile.dialects.nv_tileas.types import (
     PipelineIteratorType,
     PipelineType,
 )
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of
 from libtile.layouts.shared_access import PIECE_BYTES
 from libtile.lowering.tileas.agents import nests, persistent
 from libtile.lowering.tileas.agents.cluster_pipelines import ALIGNMENT, make_pipelines
@@ -190,7 +190,7 @@ class LoopsInTurn(ABC, Generic[Each]):
         """Bytes of shared memory that pipelines may leave for what is behind or between the loops."""
         if self.outer is None:
             return [PIECE_BYTES]
-        loops = [op for phase in self.phases for op in walk(phase.loop)]
+        loops = [op for phase in self.phases for op in ops_of(phase.loop)]
         rows = self.phases[0].products[0].atom.instruction.m
         block = self.phases[0].loop.parent
         assert block is not None

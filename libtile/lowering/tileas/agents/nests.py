@@ -24,7 +24,7 @@ from libtile.dialects.arith import DIVISIONS
 from libtile.dialects.interfaces import FreshToken
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileaa.types import MemTokenType
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of
 from libtile.ir.tile_types import is_tile
 from libtile.lowering.tileas.ahead import loads_a_number
 from libtile.lowering.tileas.cleanup import is_pure
@@ -117,7 +117,7 @@ def needed(outer: Operation, inner: Operation, users: Iterable[Operation], initi
             if not is_repeated(owner):
                 raise Unfit("an address depends on what the loop around its loop computes")
             ops.add(owner)
-            work += [v for op in walk(owner) for v in op.operands if not _is_within(v, owner)]
+            work += [v for op in ops_of(owner) for v in op.operands if not _is_within(v, owner)]
     return Needed(frozenset(ops), frozenset(carried))
 
 
@@ -125,7 +125,7 @@ def taken(outer: Operation, loop: Operation, wanted: Needed) -> list[SSAValue]:
     """What an agent that has a nest again takes: what decides where control goes, what the ops that are `wanted` of it
     use, and what its carried numbers begin with."""
     found = [v for op in path(outer, loop) for v in _decides(op)]
-    found += [v for op in wanted.ops for inner in walk(op) for v in inner.operands]
+    found += [v for op in wanted.ops for inner in ops_of(op) for v in inner.operands]
     return found + [v for value in wanted.carried for v in _given(value)]
 
 
@@ -382,7 +382,7 @@ def _is_new(owner: Operation | Block) -> bool:
 def is_repeated(op: Operation) -> bool:
     """Whether an agent may run an op again by itself: it computes numbers or loads some, and so does all within it."""
     if op.regions:
-        inside = (inner for inner in walk(op) if inner is not op)
+        inside = (inner for inner in ops_of(op) if inner is not op)
         return isinstance(op, KINDS) and all(i.has_trait(IsTerminator) or is_repeated(i) for i in inside)
     # Divisions are computed for tiles that there are, as in the loop itself.
     return is_pure(op) or isinstance(op, DIVISIONS) or loads_a_number(op)

@@ -26,7 +26,7 @@ from libtile.dialects.nv_tileas.products import DotOp
 from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp, CopyOp
 from libtile.dialects.nv_tileas.tma import FenceProxyOp
 from libtile.dialects.nv_tileas.types import BufferType, ConsumerTokenType
-from libtile.ir.places import ops_of, walk
+from libtile.ir.places import ops_of
 from libtile.ir.tile_form import shape_of
 from libtile.lowering.tileas.agents import nests
 from libtile.lowering.tileas.agents.cluster_pipelines import ALIGNMENT
@@ -251,7 +251,7 @@ class StepChain(FedSteps):
         """As many stages for each ring as there is room for beside bridges and what is stored, first for those with the
         fewest. Where there is none for a stage of each, tiles that are alike share a ring; and where there is none for
         that, bridges take turns."""
-        gone = [op for op in walk(self.loop) if isinstance(op, ConvertLayoutOp) and _is_for_products(op)]
+        gone = [op for op in ops_of(self.loop, ConvertLayoutOp) if _is_for_products(op)]
         rows = self.products[0].atom.instruction.m
         kept = min(staging.kept_beside(self.function, self.body, gone, rows))
         if self.outer is not None:  # rings stay beside what is behind the loop

@@ -44,7 +44,7 @@ from libtile.dialects.nv_tileas.tiles import CopyOp
 from libtile.dialects.nv_tileas.tma import CommitGroupOp, FenceProxyOp, TiledTmaStoreOp
 from libtile.dialects.nv_tileas.types import AsyncTokenType
 from libtile.ir.module_pass import ModulePass
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of
 from libtile.ir.tile_form import erase
 from libtile.lowering.tileas.agents import nests
 from libtile.lowering.tileas.agents.feeds import Feed
@@ -150,7 +150,7 @@ def _needed(loop: scf.ForOp, stores: Sequence[StoredInTurns]) -> StoredLoop:
     in_front = _computed_in(loop.parent, given)
     for op in (*wanted.ops, *in_front):
         # When the agent comes to its turn, what was loaded may have been written again.
-        if not nests.is_repeated(op) or any(loads_a_number(inner) for inner in walk(op)):
+        if not nests.is_repeated(op) or any(loads_a_number(inner) for inner in ops_of(op)):
             raise Unfit("where a tile is stored comes from memory")
     return StoredLoop(loop, tuple(stores), wanted, in_front)
 
@@ -162,7 +162,7 @@ def _computed_in(block: Block, values: Iterable[SSAValue]) -> tuple[Operation, .
         owner = work.pop().owner
         if isinstance(owner, Operation) and owner.parent is block and owner not in found:
             found.add(owner)
-            work += [v for inner in walk(owner) for v in inner.operands]
+            work += [v for inner in ops_of(owner) for v in inner.operands]
     return tuple(op for op in block.ops if op in found)
 
 
@@ -174,7 +174,7 @@ def _barrier_bytes(loops: Sequence[StoredLoop]) -> int:
 
 def _room(function: FuncOp, gpu: Target) -> int:
     """Bytes of shared memory that are left beside pipelines, exchanges, and the buffers of all stores in loops."""
-    tiles = [tile for op in walk(function) if (tile := _stored(function, op)) is not None]
+    tiles = [tile for op in ops_of(function) if (tile := _stored(function, op)) is not None]
     return room_beside_pipelines(function, gpu, ()) - sum(staging_of(tile).bytes for tile in tiles)
 
 

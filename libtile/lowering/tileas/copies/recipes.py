@@ -22,7 +22,7 @@ from libtile.dialects.nv_tileas.tma import MakeTiledTmaDescOp
 from libtile.dialects.nv_tileas.types import TmaDescType
 from libtile.ir.kernels import FromParameter, Number, TensorMapRecipe
 from libtile.ir.operands import source_of
-from libtile.ir.places import ops_of, walk
+from libtile.ir.places import ops_of
 from libtile.lowering.errors import unsupported
 from libtile.lowering.tileas.copies.common import HOST_CODE, index_of
 from libtile.numerics.elements import STORAGE_BYTES
@@ -39,7 +39,7 @@ def recipes(module: ModuleOp) -> dict[str, tuple[TensorMapRecipe, ...]]:
         if isinstance(op, ModuleOp) and HOST_CODE in op.attributes and op.sym_name is not None:
             made = ops_of(op, MakeTiledTmaDescOp)
             made.sort(key=lambda inner: index_of(inner) or 0)
-            function = next(inner for inner in walk(op) if isinstance(inner, FuncOp))
+            function = next(iter(ops_of(op, FuncOp)))
             kernel = function.sym_name.data.removesuffix("_descriptors")
             found[kernel] = tuple(_recipe(inner) for inner in made)
     return found

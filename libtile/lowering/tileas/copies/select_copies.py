@@ -50,7 +50,7 @@ from libtile.ir.locations import set_location
 from libtile.ir.module_pass import ModulePass
 from libtile.ir.numbers import integer, integers
 from libtile.ir.operands import operand_of
-from libtile.ir.places import all_ops
+from libtile.ir.places import ops_of
 from libtile.ir.tile_form import Given, build, erase, operand_group
 from libtile.layouts import LinearLayout
 from libtile.layouts.registers import register_groups
@@ -98,7 +98,7 @@ class _Selector:
         self.gpu, self.warps, self.max_registers = gpu, warps, max_registers
 
     def run(self, function: Operation) -> None:
-        for op in all_ops(function):
+        for op in ops_of(function):
             if isinstance(op, MakeMemRefOp) and OFFSET_BITS not in op.attributes and (bits := index_bits(op)):
                 op.attributes[OFFSET_BITS] = integer(bits, i64)
             choose = _CHOICES.get(type(op))

@@ -30,7 +30,7 @@ from libtile.dialects.nv_tileas.types import (
     ProducerTokenType,
 )
 from libtile.ir.module_pass import ModulePass
-from libtile.ir.places import ops_of, walk
+from libtile.ir.places import ops_of
 from libtile.ir.tile_form import erase
 from libtile.lowering.errors import unsupported
 from libtile.support.records import dataclass
@@ -85,7 +85,7 @@ def is_in_tensor_memory(op: Operation) -> bool:
 
 def allocate(function: FuncOp) -> None:
     """Place what lies in tensor memory in one function. LoweringError where there is too much of it."""
-    made = [op for op in walk(function) if isinstance(op, AllocTensorOp) and is_in_tensor_memory(op)]
+    made = [op for op in ops_of(function, AllocTensorOp) if is_in_tensor_memory(op)]
     if not made:
         return
     numbers = {op: number for number, op in enumerate(function.body.block.ops)}

@@ -37,7 +37,7 @@ from libtile.dialects.nv_tileas.tiles import BarrierOp
 from libtile.ir.classes import is_subclass
 from libtile.ir.module_pass import ModulePass
 from libtile.ir.operands import declares, operands_of
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of
 from libtile.layouts import LANE, WARP, LinearLayout
 from libtile.lowering.errors import unsupported
 from libtile.lowering.tileas.ahead import loads_a_number
@@ -179,7 +179,7 @@ class BarrierAnalysis:
 
     def other(self, op: Operation, live: Accesses) -> Accesses:
         """An access, or an op that has to do with none."""
-        if op.regions and any(inner is not op and is_access(inner) for inner in walk(op)):
+        if op.regions and any(inner is not op and is_access(inner) for inner in ops_of(op)):
             raise unsupported(op, "has accesses in a region of which it is not known when it runs: no barrier is safe")
         tokens = [v for v in op._operands if is_token(v)]
         if isinstance(op, FenceOp):  # all threads meet: before one that releases, behind one that acquires
@@ -207,7 +207,7 @@ class BarrierAnalysis:
             live = self.barrier()
         ends = []
         for region, one in zip(op.regions, op.elected):
-            if one and any(is_access(inner) and not loads_a_number(inner) for inner in walk(region)):
+            if one and any(is_access(inner) and not loads_a_number(inner) for inner in ops_of(region)):
                 raise unsupported(op, "has accesses of tiles in a region that one thread runs")
             ends.append(self.block(region.block, live))
         return frozenset().union(*ends)

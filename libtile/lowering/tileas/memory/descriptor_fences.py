@@ -20,7 +20,7 @@ from libtile.dialects.nv_tileas.tma import (
 )
 from libtile.ir.classes import is_subclass
 from libtile.ir.operands import source_of
-from libtile.ir.places import all_ops, ops_of, walk
+from libtile.ir.places import ops_of
 from libtile.lowering.agents import is_elected
 
 _WIDER = ("tl_blk", "cluster", "gpu", "sys")
@@ -30,13 +30,13 @@ _DEFAULT = "gpu"
 def insert_descriptor_fences(function: Operation) -> None:
     """Insert the fences of one function, where it changes descriptors and has none yet."""
     changes = [op for op in ops_of(function, TensormapReplaceOp, MakeTiledTmaDescOp) if _changes(op)]
-    if not changes or any(isinstance(op, FenceProxyOp) and op.proxy.data == TENSORMAP for op in walk(function)):
+    if not changes or any(isinstance(op, FenceProxyOp) and op.proxy.data == TENSORMAP for op in ops_of(function)):
         return
     scope = max((_scope_of(op) for op in changes), key=_WIDER.index)
     for change in changes:
         if not _changes_go_on(change):
             _release(change, scope)
-    for op in all_ops(function):
+    for op in ops_of(function):
         if is_subclass(type(op), (TmaOp,)) and _is_changed(source_of(op)):
             _acquire(op, source_of(op), scope)
 
@@ -80,7 +80,7 @@ def _release(op: Operation, scope: str) -> None:
 def _acquire(op: Operation, descriptor: SSAValue, scope: str) -> None:
     at = op
     while not isinstance(parent := at.parent_op(), FuncOp | AgentSwitchOp) and parent is not None:
-        if any(_changes(inner) for inner in walk(parent)):
+        if any(_changes(inner) for inner in ops_of(parent)):
             break
         at = parent
     before = at.prev_op

@@ -43,7 +43,7 @@ from libtile.dialects.nv_tileas.memory import (
 )
 from libtile.dialects.nv_tileas.tiles import BarrierOp, ConvertLayoutOp
 from libtile.ir.module_pass import ModulePass
-from libtile.ir.places import all_ops, ops_of
+from libtile.ir.places import ops_of
 from libtile.ir.tile_form import erase
 from libtile.layouts.registers import register_groups, unique_registers
 from libtile.lowering.tileas.cleanup import is_pure
@@ -78,7 +78,7 @@ def insert_fences(function: Operation) -> None:
     """Expand the memory semantics of one function. LoweringError for an access without a layout or an atom."""
     if not any(isinstance(op, FenceOp) or _is_ordering(op) for op in ops_of(function, FenceOp, MemoryOp)):
         return
-    ops = [op for op in all_ops(function) if INSTRUCTION_SEMANTIC not in op.attributes]
+    ops = [op for op in ops_of(function) if INSTRUCTION_SEMANTIC not in op.attributes]
     following = dict(_in_a_row(ops))
     behind_others = set(following.values())
     for op in ops:

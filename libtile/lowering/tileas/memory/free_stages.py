@@ -14,7 +14,7 @@ from libtile.dialects.nv_tileas.pipeline import (
     ProducerAcquireOp,
 )
 from libtile.dialects.nv_tileas.types import PipelineType
-from libtile.ir.places import ops_of, walk
+from libtile.ir.places import ops_of
 from libtile.lowering.agents import agent_of
 from libtile.lowering.tileas.memory.shared_memory import alignment_of, stage_offsets
 
@@ -66,11 +66,10 @@ def _is_behind_turns(op: Operation, block: Block) -> bool:
     for other in block.ops:
         if other is op:
             before = False
-        for inner in walk(other):
-            if isinstance(inner, ConsumerWaitOp):
-                if not before:
-                    return False
-                turns += 1
+        inside = len(ops_of(other, ConsumerWaitOp))
+        if inside and not before:
+            return False
+        turns += inside
     return turns > 0
 
 

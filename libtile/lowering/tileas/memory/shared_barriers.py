@@ -61,7 +61,7 @@ from libtile.dialects.nv_tileas.types import BufferType, PipelineIteratorType, P
 from libtile.ir.classes import is_subclass
 from libtile.ir.module_pass import ModulePass
 from libtile.ir.operands import sources_of
-from libtile.ir.places import ops_in, walk
+from libtile.ir.places import ops_in, ops_of
 from libtile.lowering.agents import agent_of, is_elected
 from libtile.lowering.errors import unsupported
 from libtile.lowering.tileas.cleanup import LOOPS
@@ -335,8 +335,7 @@ class _Analysis:
         """The buffers from which copies are under way that an op waits for."""
         if self._reads_of is None:
             self._reads_of = {}
-            for store in (s for s in walk(self.function) if is_subclass(type(s), (TmaStore,))):
-                assert isinstance(store, TmaStore)
+            for store in ops_of(self.function, TmaStore):
                 (buffer,) = store.group("buffer")
                 for user in users(buffer) if _is_shared(buffer) and not _in_turn(buffer) else ():
                     if isinstance(user, WaitOp):
@@ -356,7 +355,7 @@ class _Analysis:
         given = op.attributes.get(EXCHANGES)
         if isinstance(given, ExchangesAttr):
             return self._exchanges(op, given, now)
-        if op.regions and any(_touches(inner) for inner in walk(op) if inner is not op):
+        if op.regions and any(_touches(inner) for inner in ops_of(op) if inner is not op):
             raise unsupported(op, "uses shared memory in a region of which it is not known when it runs")
         return now
 

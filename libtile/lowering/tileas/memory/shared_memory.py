@@ -24,7 +24,7 @@ from libtile.dialects.nv_tileas.pipeline import CreateIteratorOp
 from libtile.dialects.nv_tileas.products import DotOp
 from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp, ReduceOp, ScanOp
 from libtile.dialects.nv_tileas.types import BufferType, MBarrierType, PipelineType
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of
 from libtile.layouts import WARP
 from libtile.layouts.shared_access import PIECE_BYTES
 from libtile.lowering.to_tileas.accesses import element_bytes
@@ -121,7 +121,7 @@ class Exchanges:
         self._by_size: dict[int, list[tuple[int, int, ConvertLayoutOp]]] = {}
         self.looks = 0
         """How often a conversion was looked at."""
-        for op in walk(function):
+        for op in ops_of(function):
             if op in without:
                 continue
             if isinstance(op, ConvertLayoutOp):

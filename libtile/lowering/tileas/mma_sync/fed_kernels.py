@@ -27,7 +27,7 @@ from libtile.dialects.nv_tileaa.terminators import ReturnIfOp, ReturnOp
 from libtile.dialects.nv_tileas.memory import TiledLoadOp
 from libtile.dialects.nv_tileas.pipeline import AgentSwitchOp, CreatePipelineOp, PipelineYieldOp
 from libtile.dialects.nv_tileas.products import ScaledDotOp
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of
 from libtile.ir.tile_form import element_of, erase, shape_of
 from libtile.layouts.shared_access import PIECE_BYTES
 from libtile.lowering.tileas.agents import nests
@@ -95,8 +95,8 @@ class FedKernel:
         if gpu.has("tma") and spec.num_warps not in WARPS:
             raise Unfit(f"{spec.num_warps} warps are not {' or '.join(map(str, WARPS))}")
         wanted = [
-            op for op in walk(function)
-            if isinstance(op, LOADS) and _is_repeated(op) and is_worth_it(op) and not _is_of_factors(op)
+            op for op in ops_of(function, *LOADS)
+            if _is_repeated(op) and is_worth_it(op) and not _is_of_factors(op)
         ]  # fmt: skip
         loads = self._loads(wanted)
         self.outer = self._outer([*loads])
@@ -166,7 +166,7 @@ class FedKernel:
         found = self._closure([v for loop in self.loops for v in loop.outside()] + [op.condition for op in returns])
         start = self.loops[0].loop if self.outer is None else self.outer
         for op in found:
-            loads = any(map(loads_a_number, walk(op)))
+            loads = any(map(loads_a_number, ops_of(op)))
             if not nests.is_repeated(op) or (loads and not op.is_before_in_block(start)):
                 raise Unfit(f"its copies need what '{op.name}' gives")
         for op in block.ops if returns else ():
@@ -191,7 +191,7 @@ class FedKernel:
             op = work.pop().owner
             if isinstance(op, Operation) and op.parent is self.function.body.block and op not in found:
                 found.add(op)
-                work += [v for inner in walk(op) for v in inner.operands]
+                work += [v for inner in ops_of(op) for v in inner.operands]
         return found
 
     def _budget(self) -> tuple[int, int] | None:
@@ -220,7 +220,7 @@ class FedKernel:
         """Registers of a thread for tiles that a loop has at the same time: those that it carries, that its products
         read from before it, and that they make."""
         held: dict[SSAValue, None] = dict.fromkeys(loop.body.args)
-        for op in walk(loop.body):
+        for op in ops_of(loop.body):
             if isinstance(op, PRODUCTS):
                 held.update(dict.fromkeys(v for v in (op.a, op.b) if self._is_before(v)))
                 if not any(use.operation is loop.body.last_op for use in op.result.uses):  # else it is carried
@@ -232,7 +232,7 @@ class FedKernel:
         results of its products, and the rest."""
         gone, carried = self._not_left
         held: dict[SSAValue, None] = dict.fromkeys(arg for arg in loop.body.args if arg not in carried)
-        for op in walk(loop.body):
+        for op in ops_of(loop.body):
             if op in gone:
                 continue
             held.update(dict.fromkeys(v for v in op.operands if self._is_before(v)))
@@ -332,7 +332,7 @@ class FedKernel:
     def _exchanged(self, most: int) -> int:
         """Bytes for exchanges between the kernel's warps while copies come in: those behind the last loop take the
         place of the stages."""
-        behind = {op for later in _behind(self.loops[-1].loop) for op in walk(later)}
+        behind = {op for later in _behind(self.loops[-1].loop) for op in ops_of(later)}
         found = Exchanges(self.function, behind | self._gone | self._not_left[0])
         return found.bytes(self._loaded, (), most) if found.are_any else 0
 

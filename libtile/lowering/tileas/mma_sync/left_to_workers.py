@@ -10,7 +10,7 @@ from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
 
 from libtile.dialects import scf
 from libtile.dialects.nv_tileaa.functions import FuncOp
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of
 from libtile.lowering.tileas.cleanup import is_pure
 
 
@@ -18,7 +18,7 @@ def not_left(function: FuncOp, loads: Collection[Operation]) -> tuple[set[Operat
     """The ops of a function that only compute, and the tiles that its loops carry, whose results nobody needs but some
     loads, or nobody at all."""
     needed, work = set[SSAValue](), list[SSAValue]()
-    ops = [op for op in walk(function) if op not in loads]
+    ops = [op for op in ops_of(function) if op not in loads]
     for op in ops:
         if isinstance(op, scf.ForOp):
             work += [op.lb, op.ub, op.step]

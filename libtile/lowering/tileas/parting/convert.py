@@ -14,7 +14,7 @@ from libtile.dialects import scf
 from libtile.dialects.nv_tileaa.attributes import KernelSpecAttr
 from libtile.dialects.nv_tileaa.collectives import DotOp, ScaledDotOp
 from libtile.dialects.nv_tileaa.functions import FuncOp
-from libtile.ir.places import ops_of, walk
+from libtile.ir.places import ops_of
 from libtile.ir.tile_form import shape_of
 from libtile.lowering.agents import has_agents
 from libtile.lowering.discardable import FEWER_BLOCKS
@@ -365,7 +365,7 @@ def _by_one_group(function: FuncOp) -> FuncOp:
 def _by_warpgroups(function: FuncOp) -> FuncOp:
     """Layouts for a product of warpgroups, which is one of matrices; its transpose, where it has too few rows."""
     copy = function.clone()
-    (product,) = (op for op in walk(copy) if isinstance(op, DotOp) and isinstance(op.parent_op(), scf.ForOp))
+    (product,) = (op for op in ops_of(copy, DotOp) if isinstance(op.parent_op(), scf.ForOp))
     product = without_batch(product)
     if shape_of(product.result.type)[-2] % wgmma.ROWS and not shape_of(product.result.type)[-1] % wgmma.ROWS:
         product = transposed(product) or product
@@ -377,7 +377,7 @@ def _by_registers(function: FuncOp, *, turns: bool) -> FuncOp:
     """Layouts for a product of warpgroups whose left operand threads read to registers, of the transpose if it
     `turns`."""
     copy = function.clone()
-    (product,) = (op for op in walk(copy) if isinstance(op, DotOp) and isinstance(op.parent_op(), scf.ForOp))
+    (product,) = (op for op in ops_of(copy, DotOp) if isinstance(op.parent_op(), scf.ForOp))
     product = without_batch(product)
     product = (transposed(product) if turns else None) or product
     _cut_crowded(copy, product)
@@ -445,7 +445,7 @@ def _chained_in_tensor_memory(function: FuncOp) -> FuncOp:
     spec = function.kernel_spec
     assert spec is not None
     copy = function.clone()
-    products = [op for op in walk(copy) if isinstance(op, DotOp) and isinstance(op.parent_op(), scf.ForOp)]
+    products = [op for op in ops_of(copy, DotOp) if isinstance(op.parent_op(), scf.ForOp)]
     warps = tcgen05.row_warps(shape_of(products[0].result.type)[-2])
     copy.properties["kernel_spec"] = KernelSpecAttr(spec.entry, warps, spec.num_ctas, spec.occupancy, spec.target)
     for product in products:

@@ -23,7 +23,7 @@ from libtile.dialects.nv_tileaa.shapes import ExpandDimsOp, PermuteOp, ViewOp
 from libtile.dialects.nv_tileaa.types import TiledViewType
 from libtile.dialects.nv_tileas.memory import TiledLoadOp
 from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp
-from libtile.ir.places import all_ops
+from libtile.ir.places import ops_of
 from libtile.ir.tile_form import erase
 from libtile.layouts import LinearLayout
 from libtile.layouts.registers import register_groups
@@ -37,7 +37,7 @@ MOST_READS = 8
 
 def read_lines(function: FuncOp) -> None:
     """Have each thread read what it needs of lines that loops load, and bring to another layout at once."""
-    for op in all_ops(function):
+    for op in ops_of(function):
         if isinstance(op, ConvertLayoutOp) and isinstance(op.parent_op(), scf.ForOp | scf.WhileOp):
             _read(op)
 

@@ -27,7 +27,7 @@ from libtile.dialects.nv_tileas.layout import LayoutAttr
 from libtile.dialects.nv_tileas.products import DotOp
 from libtile.dialects.nv_tileas.tiles import AllocTensorOp, ConvertLayoutOp, CopyOp
 from libtile.dialects.nv_tileas.types import BufferType
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of
 from libtile.ir.tile_form import erase, shape_of
 from libtile.layouts import LANE, REGISTER, WARP, LinearLayout
 from libtile.layouts.parts import part_layout
@@ -86,10 +86,8 @@ def operands_to_hold(
     none where there are enough of them. Tiles that are loaded in it are read slice by slice, and take none."""
     body = loop.body.block
     carried = sum(_words(v) for v in body.args)
-    made = max(
-        (_words(op.result) for op in walk(body) if isinstance(op, DotOp) and not _is_carried(op, body)), default=0
-    )
-    used = (v for op in walk(body) for v in op.operands if not is_inside(v, body) and v not in loaded)
+    made = max((_words(op.result) for op in ops_of(body, DotOp) if not _is_carried(op, body)), default=0)
+    used = (v for op in ops_of(body) for v in op.operands if not is_inside(v, body) and v not in loaded)
     before = list(dict.fromkeys(used))  # in order, so that of equal ones the same are held each time
     needed = OTHER_REGISTERS + carried + made + sum(map(_words, before))
     limit = min(thread_registers(spec.num_warps), gpu.registers_per_thread)

@@ -36,7 +36,7 @@ from libtile.dialects.nv_tileas.types import (
     ProducerTokenType,
 )
 from libtile.ir.module_pass import ModulePass
-from libtile.ir.places import ops_of, walk
+from libtile.ir.places import ops_of
 from libtile.ir.tile_form import type_text
 from libtile.lowering.errors import unsupported
 from libtile.support.records import dataclass
@@ -61,7 +61,7 @@ def propagate_iterators(function: Operation) -> None:
         assert isinstance(op.pipeline.type, PipelineType)  # as its verifier says
         retype(op, op.pipeline.type)
     if pipelines:
-        for inner in walk(function):
+        for inner in ops_of(function):
             _check_agreement(inner)
 
 

@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.ir.module_pass import ModulePass
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of
 from libtile.lowering.discardable import STAGES
 from libtile.support import statistics
 from libtile.support.records import dataclass
@@ -32,7 +32,7 @@ class MaterializeSchedulePass(ModulePass):
 
 def materialize(function: FuncOp, gpu: Target) -> None:
     """Make the pipelines of one function."""
-    scheduled = [op for op in walk(function) if STAGES in op.attributes]
+    scheduled = [op for op in ops_of(function) if STAGES in op.attributes]
     statistics.count("pipelines made", len(scheduled))
     if not scheduled:
         return

@@ -39,7 +39,7 @@ from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp
 from libtile.ir.grouped_op import SEGMENTS
 from libtile.ir.module_pass import ModulePass
 from libtile.ir.operands import source_of
-from libtile.ir.places import all_ops
+from libtile.ir.places import ops_of
 from libtile.ir.tile_form import erase
 from libtile.layouts import LinearLayout
 from libtile.layouts.shared_access import PIECE_BYTES
@@ -101,7 +101,7 @@ class _Scheduler:
 
     def run(self) -> None:
         candidates: dict[Operation, list[Load]] = {}
-        for op in all_ops(self.function):
+        for op in ops_of(self.function):
             if isinstance(op, LOADS) and (loop := _loop_around(op)) is not None and is_worth_it(op):
                 candidates.setdefault(loop, []).append(op)
         if not candidates:

@@ -28,7 +28,7 @@ from libtile.dialects.nv_tileaa.pointers import BlockTileOp, MakeMemRefOp
 from libtile.dialects.nv_tileaa.shapes import PermuteOp, integers_of
 from libtile.dialects.nv_tileaa.types import TiledViewType
 from libtile.ir.operands import set_operand
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of
 from libtile.ir.tile_form import erase
 from libtile.lowering.discardable import OUTSIDE
 from libtile.lowering.tileas.inserter import Inserter
@@ -43,7 +43,7 @@ def exchange_views(function: FuncOp, gpu: Target) -> None:
     """Exchange the views of permuted operands of products in a function's loops, for targets with agents."""
     if not gpu.has("tma"):
         return
-    for product in [op for op in walk(function) if isinstance(op, DotOp) and isinstance(op.parent_op(), scf.ForOp)]:
+    for product in [op for op in ops_of(function, DotOp) if isinstance(op.parent_op(), scf.ForOp)]:
         for operand in (product.a, product.b):
             permute = operand.owner
             if isinstance(permute, PermuteOp) and permute.parent is product.parent and operand.has_one_use():

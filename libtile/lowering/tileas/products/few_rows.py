@@ -25,7 +25,7 @@ from libtile.dialects.nv_tileaa.collectives import DotOp, ReduceOp
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileaa.shapes import BroadcastOp, ExpandDimsOp, PermuteOp, ViewOp, integers_of
 from libtile.ir.operands import operands_of
-from libtile.ir.places import ops_of, walk
+from libtile.ir.places import ops_of
 from libtile.ir.tile_form import shape_of
 from libtile.lowering.tileas.cleanup import drop_unused
 from libtile.lowering.tileas.inserter import Inserter
@@ -68,7 +68,7 @@ class _Turned:
         self.made: Values = {}
         self.old: list[Operation] = []
         """Ops that are made again."""
-        work = [v for op in walk(self.body) if isinstance(op, DotOp) for v in (op.c, op.result)]
+        work = [v for op in ops_of(self.body, DotOp) for v in (op.c, op.result)]
         while work:
             value = work.pop()
             if self.values is None or value in self.values or not self._is_inside(value):

@@ -31,7 +31,7 @@ from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileaa.shapes import ConstantOp
 from libtile.dialects.nv_tileaa.tokens import CreateMemTokenOp
 from libtile.dialects.nv_tileaa.types import MemTokenType
-from libtile.ir.places import uses_of, walk
+from libtile.ir.places import ops_of, uses_of
 from libtile.lowering.tileas.cleanup import is_pure
 from libtile.lowering.tileas.inserter import Inserter
 from libtile.lowering.tileas.products.lone_products import loads_of
@@ -42,7 +42,7 @@ from libtile.numerics.elements import STORAGE_BYTES
 def lone_chain(function: FuncOp) -> list[DotOp]:
     """All products of a kernel, if they are in one block of it or of branches of it, one of them feeds another one, and
     each reads a loaded tile; none otherwise."""
-    products = [op for op in walk(function) if isinstance(op, DotOp)]
+    products = ops_of(function, DotOp)
     if len(products) < 2 or are_fed(products) or any(op.parent is not products[0].parent for op in products):
         return []
     around = products[0].parent_op()

@@ -33,7 +33,7 @@ from libtile.dialects.nv_tileaa.shapes import ConstantOp, ExpandDimsOp, PermuteO
 from libtile.dialects.nv_tileaa.tokens import CreateMemTokenOp
 from libtile.dialects.nv_tileaa.types import MemTokenType
 from libtile.ir.operands import set_operand
-from libtile.ir.places import ops_of, walk
+from libtile.ir.places import ops_of
 from libtile.ir.tile_form import is_tile
 from libtile.lowering.tileas.counted_loops import any_trip, known_trips
 from libtile.lowering.tileas.inserter import Inserter
@@ -75,7 +75,7 @@ def is_nest(op: Operation | None) -> bool:
     """Whether an op is a loop with a loop with products inside."""
     if not isinstance(op, scf.ForOp):
         return False
-    around = (inner.parent_op() for inner in walk(op) if isinstance(inner, DotOp))
+    around = (inner.parent_op() for inner in ops_of(op, DotOp))
     return any(isinstance(loop, scf.ForOp) and loop is not op for loop in around)
 
 

@@ -28,7 +28,7 @@ from libtile.dialects.nv_tileaa.memory import TiledLoadOp
 from libtile.dialects.nv_tileaa.shapes import ConstantOp, ExpandDimsOp, ExtractSliceOp, PermuteOp, ViewOp, integers_of
 from libtile.dialects.nv_tileaa.tokens import JoinMemTokenOp
 from libtile.dialects.nv_tileaa.types import MemTokenType
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of
 from libtile.ir.tile_form import element_of, erase, shape_of
 from libtile.lowering.tileas.cleanup import drop_unused
 from libtile.lowering.tileas.inserter import Inserter
@@ -53,7 +53,7 @@ def with_narrow_tiles(function: FuncOp) -> FuncOp | None:
 
 
 def _products(function: FuncOp) -> list[DotOp]:
-    return [op for op in walk(function) if isinstance(op, DotOp) and isinstance(op.parent_op(), scf.ForOp)]
+    return [op for op in ops_of(function, DotOp) if isinstance(op.parent_op(), scf.ForOp)]
 
 
 def _is_wide(product: DotOp) -> bool:

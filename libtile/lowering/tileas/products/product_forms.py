@@ -25,7 +25,7 @@ from libtile.dialects.nv_tileaa.collectives import DotOp
 from libtile.dialects.nv_tileaa.shapes import ConstantOp, PermuteOp, ViewOp
 from libtile.dialects.nv_tileas import products
 from libtile.ir.operands import set_operand
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of
 from libtile.ir.tile_form import erase, shape_of
 from libtile.lowering.tileas.inserter import Inserter
 from libtile.support.records import dataclass
@@ -166,7 +166,7 @@ def are_fed(dots: Sequence[AnyDot]) -> bool:
             if owner in dots:
                 return False
             seen.add(value)
-            work += [v for op in walk(owner) for v in op.operands]
+            work += [v for op in ops_of(owner) for v in op.operands]
     return True
 
 

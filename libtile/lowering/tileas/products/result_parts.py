@@ -43,7 +43,7 @@ from libtile.dialects.nv_tileaa.shapes import (
 )
 from libtile.dialects.nv_tileaa.tokens import JoinMemTokenOp
 from libtile.dialects.nv_tileaa.types import MemTokenType, TiledViewType
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of
 from libtile.ir.tile_form import erase, is_tile, shape_of
 from libtile.lowering.discardable import OUTSIDE
 from libtile.lowering.tileas.cleanup import drop_unused, is_pure
@@ -135,7 +135,7 @@ class _Cutter:
 
     def _look_at(self, op: Operation) -> None:
         """What an op makes of the result, or of what is made of it."""
-        uses = {v for inner in walk(op) for v in inner.operands if v in self.dims}
+        uses = {v for inner in ops_of(op) for v in inner.operands if v in self.dims}
         if not uses:
             return
         (first, *_) = uses

@@ -27,7 +27,7 @@ from libtile.dialects.nv_tileaa.collectives import DotOp
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileaa.pointers import AddPtrOp
 from libtile.dialects.nv_tileaa.shapes import BroadcastOp, ExpandDimsOp, SplatOp, ViewOp
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of
 from libtile.ir.tile_form import element_of
 from libtile.lowering.tileas.ahead import is_inside
 from libtile.lowering.tileas.cleanup import drop_unused
@@ -53,7 +53,7 @@ def with_scalar_steps(function: FuncOp) -> FuncOp:
 
 def _loops(function: FuncOp) -> list[scf.ForOp]:
     """The loops right around products."""
-    parents = [op.parent_op() for op in walk(function) if isinstance(op, DotOp)]
+    parents = [op.parent_op() for op in ops_of(function, DotOp)]
     return list(dict.fromkeys(loop for loop in parents if isinstance(loop, scf.ForOp)))
 
 

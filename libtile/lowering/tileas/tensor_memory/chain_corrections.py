@@ -25,7 +25,7 @@ from libtile.dialects.nv_tileaa.types import MemTokenType
 from libtile.dialects.nv_tileas.layout import LayoutAttr
 from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp
 from libtile.dialects.nv_tileas.types import BufferType
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of
 from libtile.ir.tile_form import shape_of
 from libtile.layouts.builders import row_major
 from libtile.lowering.to_tileas.elementwise import is_elementwise
@@ -90,7 +90,7 @@ def _finals(loop: scf.ForOp, carried: int, rows: int) -> tuple[int, ...] | None:
         found.append(number)
     behind = set(_behind(loop))
     for op in behind:
-        for inner in walk(op):
+        for inner in ops_of(op):
             for value in inner.operands:
                 outer = value.owner if isinstance(value.owner, Operation) else value.owner.parent_op()
                 if outer is loop or (outer is not None and _is_within(outer, behind)):

@@ -40,7 +40,7 @@ from libtile.dialects.nv_tileas.tensor_memory import DeallocTensorOp
 from libtile.dialects.nv_tileas.tiles import CopyOp
 from libtile.dialects.nv_tileas.types import BufferType, PipelineType
 from libtile.ir.operands import set_operand
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of
 from libtile.ir.tile_form import erase, integer_of, shape_of
 from libtile.lowering.agents import agent_of
 from libtile.lowering.errors import unsupported
@@ -71,8 +71,8 @@ Values = dict[SSAValue, SSAValue]
 
 def products_in_tensor_memory(function: FuncOp) -> Iterator[DotOp]:
     """The products of written agents whose layouts are those of a result in tensor memory, in their order."""
-    for op in walk(function):
-        if isinstance(op, DotOp) and op.atom.kind == TCGEN05 and isinstance(agent_of(op)[0], AgentSwitchOp):
+    for op in ops_of(function, DotOp):
+        if op.atom.kind == TCGEN05 and isinstance(agent_of(op)[0], AgentSwitchOp):
             yield op
 
 

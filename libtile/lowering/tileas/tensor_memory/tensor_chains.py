@@ -60,7 +60,7 @@ from libtile.dialects.nv_tileas.types import (
     PipelineType,
     ProducerTokenType,
 )
-from libtile.ir.places import uses_of, walk
+from libtile.ir.places import ops_of, uses_of
 from libtile.ir.tile_form import shape_of
 from libtile.layouts import REGISTER
 from libtile.layouts.parts import part_layout
@@ -501,7 +501,7 @@ class TensorChain(Chain):
             behind.block.add_op(op)
         for agent in (at, corrector):
             agent.add(PipelineYieldOp.make())
-            for op in walk(agent.block):
+            for op in ops_of(agent.block):
                 if takes_pairs(op, self.gpu):
                     op.attributes[IN_PAIRS] = UnitAttr()
                 if takes_threes(op, self.gpu):

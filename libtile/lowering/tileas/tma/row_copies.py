@@ -14,7 +14,7 @@ from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileaa.types import TiledViewType
 from libtile.dialects.nv_tileas.memory import TiledLoadOp, TiledStoreOp
 from libtile.dialects.nv_tileas.pipeline import AgentSwitchOp
-from libtile.ir.places import all_ops, ops_of
+from libtile.ir.places import ops_of
 from libtile.lowering.discardable import NOT_TMA
 from libtile.targets import Target
 
@@ -23,7 +23,7 @@ def choose_row_copies(function: FuncOp, gpu: Target) -> None:
     """Give accesses to chosen rows that ask for TMA its atom, in code that all threads of the tile block run."""
     if ops_of(function, AgentSwitchOp):
         return
-    for op in all_ops(function):
+    for op in ops_of(function):
         if not isinstance(op, TiledLoadOp | TiledStoreOp) or op.atom is not None or not _asks(op):
             continue
         from libtile.lowering.tileas.copies.tma_tiles import Unfit, described_tile

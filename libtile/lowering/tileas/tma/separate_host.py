@@ -20,7 +20,7 @@ from libtile.dialects.nv_tileaa.target import gpu_name_of
 from libtile.dialects.nv_tileaa.terminators import ReturnOp
 from libtile.dialects.nv_tileas.tma import GetTmaDescOp, MakeTiledTmaDescOp
 from libtile.ir.module_pass import ModulePass
-from libtile.ir.places import all_ops
+from libtile.ir.places import ops_of
 from libtile.ir.tile_form import erase
 from libtile.lowering.tileas.copies.common import HOST_CODE, descriptors, fail, functions, index_of, is_on_device
 from libtile.support.records import dataclass
@@ -137,6 +137,6 @@ def _check_captured(at: Operation, op: Operation) -> None:
 
 def _erase_unused(kernel: FuncOp) -> None:
     """Erase views and memrefs that only the descriptors used."""
-    for op in reversed(all_ops(kernel.body)):
+    for op in reversed(ops_of(kernel.body)):
         if isinstance(op, MakeMemRefOp | BlockTileOp) and not any(list(r.uses) for r in op.results):
             erase(op)
