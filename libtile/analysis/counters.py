@@ -25,7 +25,7 @@ from libtile.dialects.cuda_tile.ops import OPS, CudaTileOp
 from libtile.dialects.cuda_tile.types import TileType, bit_width, is_integer
 from libtile.dialects.interfaces import CountedLoop, control_flow, exit_of
 from libtile.ir.operands import source_of
-from libtile.ir.places import is_within, ops_of
+from libtile.ir.places import is_within, ops_in, ops_of
 from libtile.support.records import dataclass
 
 MAX_CONDITIONS = 16
@@ -69,7 +69,7 @@ class Conditions:
         if known is None:
             numbers: dict[Operation, int] = {}
             conditions: list[Condition] = []
-            for op in block.ops:
+            for op in ops_in(block):
                 numbers[op] = len(conditions)
                 if isinstance(op, OPS["if"]):
                     goes_on = [_goes_on(op, number) for number in (0, 1)]
@@ -114,7 +114,7 @@ class CertainOps:
         """The numbers of a block's ops, and from which one on they may not run, because an op before it left."""
         found = self._places.get(block)
         if found is None:
-            ops = list(block.ops)
+            ops = ops_in(block)
             certain = next((number + 1 for number, op in enumerate(ops) if _leaves(op)), len(ops))
             found = self._places[block] = {op: number for number, op in enumerate(ops)}, certain
         return found

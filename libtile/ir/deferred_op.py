@@ -16,7 +16,7 @@ from xdsl.dialects.builtin import UNKNOWN_LOC
 from xdsl.ir import Attribute, Operation
 from xdsl.irdl import IRDLOperation, OpDef, irdl_op_definition
 
-from libtile.ir.clock import tick
+from libtile.ir.made_ops import note
 from libtile.ir.op_accessors import shorten_accessors
 from libtile.ir.op_making import fill, makes_ops
 from libtile.ir.op_parts import defaults_of, parts_of
@@ -79,7 +79,7 @@ class DeferredOp(IRDLOperation, metaclass=PlainClass):
         fill(self, parts.operands, parts.result_types, parts.properties, others, UNKNOWN_LOC, regions)
 
     def __post_init__(self) -> None:
-        tick()
+        note(self)
         properties, attributes = defaults_of(type(self))
         for name, value in properties:
             self.properties.setdefault(name, value)

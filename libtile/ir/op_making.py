@@ -16,6 +16,7 @@ from xdsl.dialects.builtin import UNKNOWN_LOC, LocationAttr
 from xdsl.ir import Attribute, Block, Operation, OpResult, Region, SSAValue, SSAValues, Use
 
 from libtile.ir.places import ops_in
+from libtile.ir.plain_class import PlainClass
 
 C = TypeVar("C", bound=type[Operation])
 
@@ -36,6 +37,15 @@ class Values(SSAValues[Any]):
         __getitem__ = tuple.__getitem__
 
 
+class Result(OpResult[Any], metaclass=PlainClass):
+    """A result of an op, which is hashed as the object that it is; xDSL does that in Python, for each look into a table
+    of values."""
+
+    if not TYPE_CHECKING:
+        __hash__ = object.__hash__
+        __eq__ = object.__eq__
+
+
 def fill(
     op: Operation,
     operands: Sequence[SSAValue],
@@ -47,7 +57,7 @@ def fill(
 ) -> None:
     """Give a new op its parts, which it keeps, as `Operation.__init__` does; it has no successors."""
     _give(op, operands)
-    op.results = Values([OpResult(type_, op, index) for index, type_ in enumerate(result_types)])
+    op.results = Values([Result(type_, op, index) for index, type_ in enumerate(result_types)])
     op.properties = properties
     op.attributes = attributes
     op.location = location
@@ -194,4 +204,4 @@ def append(block: Block, op: Operation) -> None:
     block._last_op = op
 
 
-__all__ = ["Values", "append", "fill", "makes_ops", "put_in"]
+__all__ = ["Result", "Values", "append", "fill", "makes_ops", "put_in"]

@@ -23,11 +23,13 @@ from xdsl.irdl import (
     VariadicDef,
 )
 
+from libtile.ir.op_making import Result
+
 SEGMENTS = AttrSizedOperandSegments.attribute_name
 """The property with the number of operands in each declared group."""
 
 _ONE, _AT_MOST_ONE, _ANY = range(3)
-_VALUES = frozenset((OpResult, BlockArgument))
+_VALUES = frozenset((Result, OpResult, BlockArgument))
 
 
 class _Declared(NamedTuple):

@@ -17,7 +17,7 @@ from xdsl.dialects.builtin import DenseArrayBase
 from xdsl.ir import Operation, SSAValue
 from xdsl.irdl import AttrSizedOperandSegments, IRDLOperation, VariadicDef
 
-from libtile.ir.clock import tick
+from libtile.ir.made_ops import note
 from libtile.ir.op_making import makes_ops
 from libtile.ir.plain_class import PlainClass
 from libtile.ir.remembered_traits import remembers_traits
@@ -36,7 +36,7 @@ class DeclaresOperands(Operation, metaclass=PlainClass):
     """As in `DeferredOp`."""
 
     def __post_init__(self) -> None:
-        tick()
+        note(self)
         Operation.__post_init__(self)
 
     @classmethod

@@ -19,18 +19,15 @@ def remembers_traits(cls: C) -> C:
     for, of which a class may have all only then. It is not another base, for which Python would look up 61 names when
     it makes any class of ops.
     """
-    cls.has_trait = classmethod(_has_trait)  # type: ignore[assignment]
-    cls.get_trait = classmethod(_get_trait)  # type: ignore[assignment]
+    cls.has_trait = classmethod(_has_trait)  # type: ignore[assignment, arg-type]
+    cls.get_trait = classmethod(_trait)  # type: ignore[assignment, arg-type]
     cls.get_traits_of_type = classmethod(_get_traits_of_type)  # type: ignore[assignment]
     return cls
 
 
+@cache
 def _has_trait(cls: Any, trait: Any, *, value_if_unregistered: bool = True) -> bool:
     return _trait(cls, trait) is not None
-
-
-def _get_trait(cls: Any, trait: Any) -> Any:
-    return _trait(cls, trait)
 
 
 def _get_traits_of_type(cls: Any, trait_type: Any) -> list[Any]:

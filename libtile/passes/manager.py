@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from libtile.ir.clock import tick
+from libtile.ir.made_ops import listening
 from libtile.ir.places import inner_ops, ops_of
 from libtile.passes.pipeline import Item, Nest, PassItem, is_plain, make_pass, passes_in
 from libtile.passes.registry import PASSES
@@ -113,7 +113,7 @@ class PassManager:
             if item.name not in PASSES or not PASSES[item.name].about or not is_plain(item):
                 self._pass(item)  # PipelineError for what is wrong with its options, now
         self._names: tuple[Operation, frozenset[str]] | None = None
-        """The names of the ops in an op, and maybe of some that are gone: all, as long as passes make none."""
+        """An op, and the names of the ops that were in it at some time, with those that passes have made since."""
 
     @collector_paused()
     def run(self, op: Operation) -> None:
@@ -146,14 +146,13 @@ class PassManager:
             return
         for instrument in self.instruments:
             instrument.before(run, op)
-        self.warnings += _left_alone(item.name, op)
+        self.warnings += self._left_alone(item.name, op)
         try:
             with timing.stage(item.name):
                 if self._has_work(item, op):
-                    before = tick()
-                    self._pass(item).apply(Context(), op)  # type: ignore[arg-type]  # our passes take any op
-                    if tick() != before + 1:
-                        self._names = None
+                    with listening() as made:
+                        self._pass(item).apply(Context(), op)  # type: ignore[arg-type]  # our passes take any op
+                    self._heard(item, made)
             if self.verify_each:
                 self._verify(item.name, op)
         except Exception as failure:
@@ -172,11 +171,26 @@ class PassManager:
     def _has_work(self, item: PassItem, op: Operation) -> bool:
         """Whether an op that the pass is about is there."""
         about = PASSES[item.name].about
-        if not about:
-            return True
+        return not about or not self._names_in(op).isdisjoint(about)
+
+    def _names_in(self, op: Operation) -> frozenset[str]:
+        """The names of the ops in an op, as far as passes are about them, and maybe of some that are gone."""
         if self._names is None or self._names[0] is not op:
             self._names = op, _names_in(op)
-        return not self._names[1].isdisjoint(about)
+        return self._names[1]
+
+    def _heard(self, item: PassItem, made: set[type[Operation]]) -> None:
+        """A pass has made ops of these classes. One between two stages leaves few of those that were there."""
+        if self._names is not None and made:
+            op, names = self._names
+            self._names = None if PASSES[item.name].required else (op, names.union([cls.name for cls in made]))
+
+    def _left_alone(self, name: str, op: Operation) -> list[Diagnostic]:
+        """A warning for the first function of each dialect that a pass does not work on."""
+        works_on = PASSES[name].works_on
+        if not works_on or all(f.partition(".")[0] in works_on for f in self._names_in(op).intersection(_FUNCTIONS)):
+            return []
+        return _left_alone(name, op)
 
     def _verify(self, name: str, op: Operation) -> None:
         """Verify what a pass left behind, unless it is what was verified last."""
@@ -200,14 +214,13 @@ def _names_in(root: Operation) -> frozenset[str]:
 
 
 def _left_alone(name: str, op: Operation) -> list[Diagnostic]:
-    """A warning for the first function of each dialect that a pass does not work on."""
+    """A warning for the first function in an op of each dialect that a pass does not work on."""
     from libtile.dialects.cuda_tile.locations import source_location
 
     works_on = PASSES[name].works_on
     found: dict[str, Operation] = {}
-    if works_on:
-        for function in _functions(op):
-            found.setdefault(function.name.partition(".")[0], function)
+    for function in _functions(op):
+        found.setdefault(function.name.partition(".")[0], function)
     return [
         warning(
             source_location(function.location),

@@ -12,6 +12,7 @@ from xdsl.ir import Attribute, Block, Operation, OpResult, Region, SSAValue
 
 from libtile.dialects.cuda_tile.ops import CudaTileOp, build
 from libtile.ir.operands import set_operand
+from libtile.ir.places import ops_in
 from libtile.transforms.canonical_values import (
     constant_bool,
     create_before,
@@ -86,7 +87,7 @@ def _inline(op: CudaTileOp, region: Region) -> None:
     terminator = _terminator(region)
     if block is None or terminator is None:
         return
-    for inner in list(source.ops):
+    for inner in ops_in(source):
         if inner is terminator and is_op(inner, "yield"):
             break
         inner.detach()

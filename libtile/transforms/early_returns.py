@@ -12,7 +12,7 @@ from __future__ import annotations
 from xdsl.ir import Operation
 
 from libtile.dialects.cuda_tile.ops import CudaTileOp
-from libtile.ir.places import ops_of
+from libtile.ir.places import ops_in, ops_of
 from libtile.transforms.canonical_values import is_op
 from libtile.transforms.effects import leaves_region
 from libtile.transforms.products import PRODUCTS
@@ -22,7 +22,7 @@ def early_returns(entry: Operation) -> dict[Operation, int]:
     """The ops `if` right in an entry of which one branch returns, and the other one goes on: the number of the first.
     Agents that multiply end together, so that none of them is behind a product."""
     found: dict[Operation, int] = {}
-    for op in entry.regions[0].block.ops:
+    for op in ops_in(entry.regions[0].block):
         if any(is_op(inner, *PRODUCTS) for inner in ops_of(op)):
             break
         if isinstance(op, CudaTileOp) and is_op(op, "if") and (number := _returning(op)) is not None:
@@ -34,7 +34,7 @@ def _returning(op: CudaTileOp) -> int | None:
     """The branch of an `if` at whose end alone it returns, where the other one ends with it."""
     returns = []
     for region in op.regions:
-        ops = list(region.block.ops) if region.blocks else []
+        ops = ops_in(region.block) if region.blocks else []
         if any(map(leaves_region, ops[:-1])):
             return None
         returns.append(bool(ops) and is_op(ops[-1], "return"))

@@ -18,7 +18,7 @@ from xdsl.ir import Block, Operation
 from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
 from libtile.dialects.cuda_tile.ops import OPS, CudaTileOp
 from libtile.dialects.nv_tileaa.functions import FuncOp
-from libtile.ir.places import ops_of
+from libtile.ir.places import ops_in, ops_of
 from libtile.support import statistics
 from libtile.transforms import reporting
 from libtile.transforms.canonical_values import replace_op
@@ -48,7 +48,7 @@ def _all_functions(root: Operation) -> Iterator[Operation]:
         return
     for region in root.regions:
         for block in region.blocks:
-            for op in block.ops:
+            for op in ops_in(block):
                 if op.regions or isinstance(op, FuncOp):
                     yield from _all_functions(op)
 

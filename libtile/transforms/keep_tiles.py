@@ -31,7 +31,7 @@ from libtile.dialects.cuda_tile.types import TileType, bit_width, i1
 from libtile.dialects.effect_traits import is_weak
 from libtile.dialects.interfaces import body, bounds_of
 from libtile.ir.module_pass import ModulePass
-from libtile.ir.places import ops_of
+from libtile.ir.places import ops_in, ops_of
 from libtile.support import statistics
 from libtile.support.records import dataclass
 from libtile.transforms import reporting
@@ -100,7 +100,7 @@ def _groups(block: Block) -> Iterator[_Group]:
     write memory but weak stores: what these write is not ordered before a load that takes the token of the first one.
     """
     open_: list[CudaTileOp] = []
-    for op in block.ops:
+    for op in ops_in(block):
         if is_op(op, "for") and isinstance(op, CudaTileOp) and _may_be_copied(op) and _is_harmless(op):
             if open_ and _turns_of(open_[0]) != _turns_of(op):
                 yield from _group(open_)

@@ -25,7 +25,7 @@ from libtile.analysis.tokens import iteration_ends, loop_ends
 from libtile.dialects.cuda_tile.ops import CudaTileOp, build
 from libtile.dialects.interfaces import body, bounds_of
 from libtile.ir.module_pass import ModulePass
-from libtile.ir.places import ops_of
+from libtile.ir.places import ops_in, ops_of
 from libtile.support import statistics
 from libtile.support.records import dataclass
 from libtile.transforms import reporting
@@ -129,7 +129,7 @@ def _inline(loop: CudaTileOp) -> None:
     first = [bounds_of(loop)[0]] if is_op(loop, "for") else []
     for argument, value in zip(block.args, [*first, *loop.operand_group("initValues")], strict=True):
         argument.replace_all_uses_with(value)
-    for op in list(block.ops):
+    for op in ops_in(block):
         if op is not last:
             op.detach()
             place.insert_op_before(op, loop)
@@ -140,7 +140,7 @@ def _nest(block: Block, ends: set[Operation]) -> None:
     """Have everything behind a branch that leaves the loop stand in the other branch, and the block end once."""
     last = block.last_op
     assert last is not None
-    for op in reversed(list(block.ops)):
+    for op in reversed(ops_in(block)):
         if op is last or not any(inner in ends for inner in ops_of(op)):
             continue
         assert isinstance(op, CudaTileOp)

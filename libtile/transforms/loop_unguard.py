@@ -19,7 +19,7 @@ from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.dialects.interfaces import bounds_of
 from libtile.ir.module_pass import ModulePass
 from libtile.ir.operands import set_operand
-from libtile.ir.places import ops_of
+from libtile.ir.places import ops_in, ops_of
 from libtile.support import statistics
 from libtile.support.records import dataclass
 from libtile.targets import target
@@ -95,7 +95,7 @@ def _take_out(op: CudaTileOp, loop: CudaTileOp) -> None:
     assert parent is not None and last is not None
     results = list(last.operands)
     for region in op.regions:
-        for inner in list(region.blocks[0].ops):
+        for inner in ops_in(region.blocks[0]):
             if inner is not region.blocks[0].last_op:
                 inner.detach()
                 parent.insert_op_before(inner, op)

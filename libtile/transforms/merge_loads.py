@@ -22,7 +22,7 @@ from libtile.dialects.cuda_tile.ops import CudaTileOp, build
 from libtile.dialects.cuda_tile.types import NUMBER_TYPES, PartitionViewType, TileType, TokenType, bit_width
 from libtile.dialects.effect_traits import is_weak
 from libtile.ir.module_pass import ModulePass
-from libtile.ir.places import ops_of
+from libtile.ir.places import ops_in, ops_of
 from libtile.support import statistics
 from libtile.support.records import dataclass, field
 from libtile.transforms import reporting
@@ -69,7 +69,7 @@ def merge_loads(root: Operation, adjacent: bool = False, max_elements: int = 819
 
 
 def _count(block: Block) -> int:
-    return sum(1 for op in block.ops if is_op(op, *_LOADS))
+    return sum(1 for op in ops_in(block) if is_op(op, *_LOADS))
 
 
 @dataclass
@@ -85,7 +85,7 @@ class _Merger:
         """Merge loads of the same, or of neighbouring tiles; whether any were."""
         changed = False
         self.open = []
-        for op in list(block.ops):
+        for op in ops_in(block):
             if isinstance(op, CudaTileOp) and is_op(op, *_LOADS) and is_weak(op):
                 merged = self._merge(op, neighbours)
                 changed |= merged

@@ -41,7 +41,7 @@ from libtile.dialects.nv_tileas import tiles
 from libtile.dialects.nv_tileas.layout import linear_layout
 from libtile.ir.module_pass import ModulePass
 from libtile.ir.operands import set_operand
-from libtile.ir.places import ops_of
+from libtile.ir.places import ops_in, ops_of
 from libtile.ir.tile_form import element_of, erase, shape_of
 from libtile.lowering.expand import generate, memrefs
 from libtile.lowering.expand.maker import Maker, tile_like, with_tiles_of_one
@@ -156,7 +156,7 @@ def _pragma(op: tiles.PragmaOp) -> bool:
     ]
     block.insert_op_before(ends[0], op)
     last = op.body.block.last_op
-    for inner in list(op.body.block.ops):
+    for inner in ops_in(op.body.block):
         if inner is not last:
             inner.detach()
             block.insert_op_before(inner, op)

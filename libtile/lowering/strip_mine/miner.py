@@ -12,6 +12,7 @@ from libtile.dialects.cuda_tile.elementwise import is_elementwise
 from libtile.dialects.cuda_tile.ops import build
 from libtile.dialects.cuda_tile.types import TokenType
 from libtile.ir.locations import set_location
+from libtile.ir.places import ops_in
 from libtile.lowering.strip_mine.cuts import LOADS, Uncut, mnemonic
 from libtile.lowering.strip_mine.loops import PieceLoop, Tokens
 from libtile.lowering.strip_mine.plan import Plan
@@ -53,7 +54,7 @@ class Miner:
 
     def _into_regions(self, block: Block) -> None:
         """Large tiles without a memory access are made again in the regions below that use them."""
-        for op in reversed(list(block.ops)):
+        for op in reversed(ops_in(block)):
             if not (is_elementwise(op) or mnemonic(op) in _PURE_SOURCES) or not any(map(self.is_huge, op.results)):
                 continue
             copies: dict[Block, Operation] = {}
@@ -95,18 +96,18 @@ def _perform(plan: Plan) -> None:
     for done in made:
         for old, new in done.results.items():
             old.replace_all_uses_with(new)
-    for op in list(block.ops):
+    for op in ops_in(block):
         if op in plan.accesses or (op not in plan.live and mnemonic(op) in LOADS):
             units += _token_unit(op, order[op], tokens, kept=op in plan.live)
     units += [(order[op], [op]) for op in block.ops if op in plan.live]
     dead = [op for op in block.ops if op not in plan.live]
-    for op in list(block.ops):
+    for op in ops_in(block):
         op.detach()
     for ops in _in_order(units):
         block.add_ops(ops)
     for op in reversed(dead):
         op.erase()
-    for op in reversed(list(block.ops)):
+    for op in reversed(ops_in(block)):
         if mnemonic(op) in ("join_tokens", "make_token") and not op.results[0].first_use:
             op.detach()
             op.erase()

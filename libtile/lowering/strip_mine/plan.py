@@ -20,6 +20,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.dialects.cuda_tile.types import TokenType, tile_shape
+from libtile.ir.places import ops_in
 from libtile.lowering.strip_mine.cuts import (
     ACCESSES,
     ATOMICS,
@@ -95,7 +96,7 @@ class Plan:
         self._read: set[Operation] = set()
         self._origins: dict[SSAValue, frozenset[Operation]] = {}
         self._slicer = Slicer(block, is_huge, self._huge_ops, self.order)
-        for op in reversed(list(block.ops)):
+        for op in reversed(ops_in(block)):
             self._visit(op)
         self.accesses = {op for sink in self.sinks for op, _ in sink.accesses()}
         self._origins.clear()  # from now on, they take in all of these accesses

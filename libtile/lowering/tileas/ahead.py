@@ -21,6 +21,7 @@ from libtile.dialects.effect_traits import only_computes
 from libtile.dialects.interfaces import JoinsTokens
 from libtile.dialects.nv_tileaa.types import MemTokenType
 from libtile.dialects.nv_tileas.memory import LoadOp, TiledLoadOp
+from libtile.ir.places import ops_in
 from libtile.ir.tile_form import shape_of
 from libtile.lowering.tileas.cleanup import is_pure
 from libtile.support.records import dataclass
@@ -65,7 +66,7 @@ def values_ahead(values: Iterable[SSAValue], body: Block, *, loads: bool = False
         if more[1] <= carried:
             break
         carried |= more[1]
-    ordered = list(body.ops)
+    ordered = ops_in(body)
     return Ahead(
         tuple(op for op in ordered if op in ops), tuple(sorted(carried)), tuple(op for op in ordered if op in updates)
     )

@@ -68,7 +68,7 @@ def _hoist(block: Block) -> None:
         for region in loop.regions:
             for body in region.blocks:
                 _hoist(body)
-                for op in list(body.ops) if isinstance(loop, LOOPS) else ():
+                for op in ops_in(body) if isinstance(loop, LOOPS) else ():
                     if isinstance(op, _HOISTED) and not any(is_of_block(v, body) for v in op.operands) and _is_held(op):
                         body.detach_op(op)
                         block.insert_op_before(op, loop)

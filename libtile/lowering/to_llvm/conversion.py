@@ -20,6 +20,7 @@ from libtile.dialects.nv_tileaa.functions import FuncOp, GlobalOp, is_hidden
 from libtile.dialects.nv_tileaa.kernels import scalar_type
 from libtile.dialects.nv_tileas.types import TmaDescType
 from libtile.ir.kernels import Parameter
+from libtile.ir.places import ops_in
 from libtile.ir.tile_form import integer_of
 from libtile.lowering.errors import unsupported
 from libtile.lowering.legality import check
@@ -163,7 +164,7 @@ def convert_function(
     b.shared_size = integer_attribute(function, BYTES)
     b.shared_align = integer_attribute(function, BYTES_ALIGNMENT, b.shared_align)
     grid.begin_programs(e, function)
-    for op in block.ops:
+    for op in ops_in(block):
         e.emit(op)
     return LlvmKernel(name, b, parameters, spec.num_warps, spec.occupancy, len(hidden), spec.num_ctas)
 
@@ -195,7 +196,7 @@ def convert_module(
     """All kernels of a module in nv_tileas; `debug` collects the metadata of their locations, and `places` says that
     instructions stand in front of the loops that do not change what they compute with, as LLVM's passes leave them
     where they are."""
-    ops = list(module.body.block.ops)
+    ops = ops_in(module.body.block)
     for op in ops:
         if not isinstance(op, GlobalOp | FuncOp) and HOST_CODE not in op.attributes:
             raise unsupported(op, "is left by the passes, and no LLVM IR can be made of it", target.name)

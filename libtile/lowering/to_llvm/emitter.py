@@ -18,6 +18,7 @@ from libtile.codegen.tiled_views import TensorView, TiledView
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES
 from libtile.dialects.nv_tileaa.types import MemTokenType, PtrType
 from libtile.dialects.nv_tileas.types import AsyncTokenType
+from libtile.ir.places import ops_in
 from libtile.ir.tile_form import element_of
 from libtile.layouts import LinearLayout
 from libtile.lowering.errors import unsupported
@@ -209,7 +210,7 @@ class Emitter:
         """Emit the ops of a block with a terminator, an agent's own if that is said; returns the operands of that."""
         last, around = block.last_op, self.numbered
         self.numbered = block, {}
-        for op in block.ops:
+        for op in ops_in(block):
             if own:
                 self.b.own = self.b.block
             if op is not last:

@@ -36,7 +36,7 @@ from libtile.dialects.nv_tileas.pipeline import (
     ProducerCommitOp,
 )
 from libtile.dialects.nv_tileas.types import PipelineIteratorType, PipelineType
-from libtile.ir.places import ops_of
+from libtile.ir.places import ops_in, ops_of
 from libtile.ir.tile_form import integer_of
 from libtile.lowering.errors import unsupported
 from libtile.lowering.tileas.memory.shared_memory import (
@@ -206,7 +206,7 @@ def feeds_wgmma(block: Block | None, *, several: bool = False) -> bool:
     """Whether wgmma reads stages in a block, in which `several` places move on if that is asked: LLVM is not to see how
     few bits these have, as it would make descriptors by multiplications in 64 bits, which take more uniform registers
     than there are."""
-    if block is None or (several and sum(isinstance(op, IncIterOp) for op in block.ops) < 2):
+    if block is None or (several and sum(isinstance(op, IncIterOp) for op in ops_in(block)) < 2):
         return False
     return bool(ops_of(block, AsyncDotOp))
 

@@ -19,7 +19,7 @@ from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.dialects.interfaces import bounds_of
 from libtile.dialects.nv_tileaa.terminators import ReturnIfOp
 from libtile.ir.operands import source_of
-from libtile.ir.places import inner_ops
+from libtile.ir.places import inner_ops, ops_in
 from libtile.lowering.to_tileaa.context import Context, convert_type, rule
 from libtile.lowering.to_tileaa.ways_out import BREAK, CONTINUE, LOOP, RETURN, YIELD
 from libtile.support.records import dataclass
@@ -82,7 +82,7 @@ def _branch(
 
 
 def _region_ops(region: Region) -> list[Operation]:
-    return list(region.block.ops) if region.blocks else []
+    return ops_in(region.block) if region.blocks else []
 
 
 def _lower_if(

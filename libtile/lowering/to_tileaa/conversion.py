@@ -11,6 +11,7 @@ import libtile.dialects.nv_tileaa  # noqa: F401  (registers its ops)
 from libtile.dialects.cuda_tile.ops import OPS, CudaTileOp
 from libtile.dialects.nv_tileaa.attributes import ComputeCapabilityAttr, TargetSpecAttr
 from libtile.ir.module_pass import ModulePass
+from libtile.ir.places import ops_in
 from libtile.ir.tile_form import erase
 from libtile.lowering.errors import unsupported
 from libtile.lowering.legality import check
@@ -44,12 +45,12 @@ class ConvertCudaTileToTileAAPass(ModulePass):
 
     def apply(self, ctx: XdslContext, op: ModuleOp) -> None:
         gpu = target(self.gpu_name)
-        for inner in list(op.body.block.ops):
+        for inner in ops_in(op.body.block):
             if not isinstance(inner, OPS["module"]):
                 continue
             converted = convert_module(inner, gpu)
             op.attributes.update(converted.attributes)
-            for new in list(converted.body.block.ops):
+            for new in ops_in(converted.body.block):
                 new.detach()
                 op.body.block.insert_op_before(new, inner)
             erase(inner)

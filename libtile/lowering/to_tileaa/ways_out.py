@@ -6,7 +6,7 @@ from __future__ import annotations
 from xdsl.ir import Operation
 
 from libtile.dialects.cuda_tile.ops import OPS
-from libtile.ir.places import inner_ops
+from libtile.ir.places import inner_ops, ops_in
 
 IF, LOOP, BREAK, CONTINUE, RETURN, YIELD = (
     OPS[name] for name in ("if", "loop", "break", "continue", "return", "yield")
@@ -50,7 +50,7 @@ class WaysOut:
             if not region.blocks:
                 count += 1
                 continue
-            ops = list(region.block.ops)
+            ops = ops_in(region.block)
             if isinstance(ops[-1], YIELD):
                 inner = (self.ways_on(o) for o in ops if isinstance(o, IF) and self.leaves(o))
                 count += max(1, *inner, 1)

@@ -33,7 +33,7 @@ from libtile.dialects.nv_tileas.pipeline import (
     PipelineYieldOp,
 )
 from libtile.ir.op_making import append
-from libtile.ir.places import ops_of
+from libtile.ir.places import ops_in, ops_of
 from libtile.layouts import LinearLayout
 from libtile.layouts.parts import whole_layout
 from libtile.lowering.constants import takes_known_part
@@ -254,13 +254,13 @@ class Assigner:
 
     def convert_block(self, old: Block) -> None:
         """Rebuild the ops of a block into the current one."""
-        for op in old.ops:
+        for op in ops_in(old):
             self.convert(op)
 
     def convert_body(self, old: Block, given: Sequence[LinearLayout | None]) -> None:
         """Rebuild a block of scf whose terminator gives values in these layouts."""
         last = old.last_op
-        for op in old.ops:
+        for op in ops_in(old):
             if op is not last:
                 self.convert(op)
         assert isinstance(last, scf.YieldOp | scf.ConditionOp | PipelineYieldOp)

@@ -10,7 +10,7 @@ from xdsl.ir import Block, Operation, Region
 
 from libtile.dialects.nv_tileaa.collectives import DotOp
 from libtile.dialects.nv_tileaa.functions import FuncOp
-from libtile.ir.places import ops_of
+from libtile.ir.places import ops_in, ops_of
 from libtile.lowering.legality import check
 from libtile.lowering.to_tileas.assignment import Assigner
 from libtile.lowering.to_tileas.chains import chained_products, products_fed_right
@@ -61,7 +61,7 @@ def convert_function(
 
 def convert_module(module: ModuleOp, convert: Callable[[FuncOp], FuncOp] = convert_function) -> None:
     """Convert every kernel of a module in place, by `convert_function` or what has it done in another way."""
-    for op in list(module.body.block.ops):
+    for op in ops_in(module.body.block):
         if isinstance(op, FuncOp):
             made = convert(op)
             if (spec := op.kernel_spec) is not None and spec.target is not None:

@@ -16,6 +16,7 @@ from libtile.dialects import scf
 from libtile.dialects.nv_tileaa.collectives import DotOp, ScaledDotOp, ScanOp
 from libtile.dialects.nv_tileaa.shapes import BroadcastOp, ExpandDimsOp, PermuteOp, Unary, ViewOp, integers_of
 from libtile.ir.classes import is_subclass
+from libtile.ir.places import ops_in
 from libtile.layouts import LinearLayout
 from libtile.lowering.rules import Rules
 from libtile.lowering.to_tileas import shape_layouts as layouts
@@ -50,7 +51,7 @@ class _Waiting:
     """The ops of a block that are to be visited: at first all of them."""
 
     def __init__(self, block: Block):
-        self._ops = list(block.ops)
+        self._ops = ops_in(block)
         self._places = {op: place for place, op in enumerate(self._ops)}
         self._heap = [-place for place in reversed(range(len(self._ops)))]
         self._waiting = set(self._ops)

@@ -30,6 +30,7 @@ from libtile.dialects.nv_tileaa.tokens import CreateMemTokenOp
 from libtile.dialects.nv_tileaa.types import QueueType
 from libtile.dialects.nv_tileas.pipeline import entries
 from libtile.ir.locations import set_location
+from libtile.ir.places import ops_in
 from libtile.ir.tile_form import erase
 from libtile.lowering.errors import unsupported
 from libtile.support.records import dataclass
@@ -54,9 +55,9 @@ def _is_followed(execute: ExecuteOp, around: Operation) -> bool:
     """Whether the first agent has to be through with something before the next turn of what is around agents."""
     block = execute.parent
     assert block is not None
-    following = list(block.ops)
+    following = ops_in(block)
     following = following[following.index(execute) + 1 : -1]
-    arms = [op for region in around.regions for b in region.blocks if b is not block for op in list(b.ops)[:-1]]
+    arms = [op for region in around.regions for b in region.blocks if b is not block for op in ops_in(b)[:-1]]
     return _does_something(following) or _does_something(arms)
 
 
@@ -74,7 +75,7 @@ def go_on_with_one_agent(execute: ExecuteOp, effects_only: bool = False) -> Exec
     compute, or uses what agents give."""
     block = execute.parent
     assert block is not None
-    following = list(block.ops)
+    following = ops_in(block)
     following = following[following.index(execute) + 1 : -1]
     used = any(result.first_use is not None for result in execute.results)
     if effects_only and not used and not _does_something(following):
@@ -263,7 +264,7 @@ def _surrounded(execute: ExecuteOp, region: Region, number: int, beside: _Beside
         if op is execute:
             body.add_ops(beside.puts if first else [])
             last = region.block.last_op
-            for inner in list(region.block.ops):
+            for inner in ops_in(region.block):
                 inner.detach()
                 if inner is not last:
                     body.add_op(inner)

@@ -52,7 +52,7 @@ from libtile.dialects.nv_tileas.types import (
 )
 from libtile.ir.locations import set_location
 from libtile.ir.module_pass import ModulePass
-from libtile.ir.places import ops_of
+from libtile.ir.places import ops_in, ops_of
 from libtile.ir.tile_form import element_of, erase, integer_of, shape_of
 from libtile.lowering.agents import agent_of
 from libtile.lowering.errors import unsupported
@@ -218,7 +218,7 @@ class _Lowering:
 
     def _block(self, block: Block, state: _State) -> None:
         """Lower the turns of a block in order; `state` is brought to its end."""
-        for op in list(block.ops):
+        for op in ops_in(block):
             if isinstance(op, TURNS):
                 self._turn(op, state)
             elif isinstance(op, BRANCHING):
@@ -362,7 +362,7 @@ class _Lowering:
         at, count = op.location, len(pipe.type.element_types)
         token = ProducerTokenType(pipe.type.element_types)
         arguments = Block(arg_types=pipe.type.element_types)
-        for inner in list(op.body.block.ops):
+        for inner in ops_in(op.body.block):
             inner.detach()
             arguments.add_op(inner)
         acquired = ProducerAcquireOp.make(pipe, place, results=[token], location=at)

@@ -11,6 +11,7 @@ from libtile.dialects.cuda_tile.verify.dominance import Dominators
 from libtile.dialects.cuda_tile.verify.report import fail, fail_plain
 from libtile.dialects.cuda_tile.verify.structure import has_graph_region, is_isolated
 from libtile.ir.forms import Block, BlockArgument, Operation, OpResult, Region, SSAValue
+from libtile.ir.places import ops_in
 from libtile.support.records import dataclass, field
 
 
@@ -35,7 +36,7 @@ class Scopes:
         visible = self._visible[-1]
         for arg in block.args:
             visible.discard(id(arg))
-        for op in block.ops:
+        for op in ops_in(block):
             for result in op.results:
                 visible.discard(id(result))
 

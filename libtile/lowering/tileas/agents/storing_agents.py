@@ -44,7 +44,7 @@ from libtile.dialects.nv_tileas.tiles import CopyOp
 from libtile.dialects.nv_tileas.tma import CommitGroupOp, FenceProxyOp, TiledTmaStoreOp
 from libtile.dialects.nv_tileas.types import AsyncTokenType
 from libtile.ir.module_pass import ModulePass
-from libtile.ir.places import ops_of
+from libtile.ir.places import ops_in, ops_of
 from libtile.ir.tile_form import erase
 from libtile.lowering.tileas.agents import nests
 from libtile.lowering.tileas.agents.feeds import Feed
@@ -81,7 +81,7 @@ class HandOverStoresPass(ModulePass):
 
 def hand_over_stores(function: FuncOp, spec: KernelSpecAttr, gpu: Target) -> None:
     """Give the stores of a function to agents of their own."""
-    for switch in list(function.body.block.ops):
+    for switch in ops_in(function.body.block):
         if isinstance(switch, AgentSwitchOp) and (warps := _with_one_more(switch, spec)) is not None:
             loops = list(_stored_loops(function, switch))
             agents = {loop.loop.parent for loop in loops}

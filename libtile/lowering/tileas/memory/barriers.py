@@ -37,7 +37,7 @@ from libtile.dialects.nv_tileas.tiles import BarrierOp
 from libtile.ir.classes import is_subclass
 from libtile.ir.module_pass import ModulePass
 from libtile.ir.operands import declares, operands_of
-from libtile.ir.places import ops_of
+from libtile.ir.places import ops_in, ops_of
 from libtile.layouts import LANE, WARP, LinearLayout
 from libtile.lowering.errors import unsupported
 from libtile.lowering.tileas.ahead import loads_a_number
@@ -156,7 +156,7 @@ class BarrierAnalysis:
 
     def block(self, block: Block, live: Accesses) -> Accesses:
         """The accesses without a barrier behind them at the end of a block, from those at its begin."""
-        for op in block.ops:
+        for op in ops_in(block):
             live = self.op(op, live)
         return live
 

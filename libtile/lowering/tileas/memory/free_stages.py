@@ -14,7 +14,7 @@ from libtile.dialects.nv_tileas.pipeline import (
     ProducerAcquireOp,
 )
 from libtile.dialects.nv_tileas.types import PipelineType
-from libtile.ir.places import ops_of
+from libtile.ir.places import ops_in, ops_of
 from libtile.lowering.agents import agent_of
 from libtile.lowering.tileas.memory.shared_memory import alignment_of, stage_offsets
 
@@ -41,7 +41,7 @@ class FreeStages:
     def __init__(self, function: FuncOp):
         self.left = {
             op: stages_bytes(op)
-            for op in function.body.block.ops
+            for op in ops_in(function.body.block)
             if isinstance(op, CreatePipelineOp) and DRAINED in op.attributes
         }
 
@@ -63,7 +63,7 @@ def _is_behind_turns(op: Operation, block: Block) -> bool:
     """Whether all turns of the agent whose block it is have ended in front of an op, and there are any."""
     before = True
     turns = 0
-    for other in block.ops:
+    for other in ops_in(block):
         if other is op:
             before = False
         inside = len(ops_of(other, ConsumerWaitOp))
@@ -87,23 +87,25 @@ Waits = dict[Region, list[ConsumerWaitOp]]
 """The waits in regions of agents, kept by who asks for those of several pipelines and changes nothing meanwhile."""
 
 
-def agents_past(pipeline: Operation, known: Waits) -> Iterator[tuple[Operation, int, list[ConsumerWaitOp]]]:
+def agents_past(pipeline: Operation, known: Waits | None) -> Iterator[tuple[Operation, int, list[ConsumerWaitOp]]]:
     """The agents that are past the stages of a drained pipeline when some waits have ended: the one that reads them,
-    and those that wait for results of the products for which another agent reads them."""
+    and those that wait for results of the products for which another agent reads them. `known` is None where no
+    pipeline's stages are results."""
     made = pipeline.results[0]
-    waiting = (agent_of(use.operation)[0] for use in made.uses if isinstance(use.operation, ConsumerWaitOp))
-    for switch in dict.fromkeys(waiting):
+    waiting = [(op, agent_of(op)) for use in made.uses if isinstance(op := use.operation, ConsumerWaitOp)]
+    readers = {agent for _, agent in waiting}
+    for switch in dict.fromkeys(switch for _, (switch, _) in waiting):
         if switch is None:
             continue
-        readers = _agents(made, ConsumerWaitOp)
         for number, region in enumerate(switch.regions):
+            if readers == {(switch, number)}:
+                yield switch, number, [op for op, _ in waiting]
+            if known is None or readers == {(switch, number)}:
+                continue
             waits = known.get(region)
             if waits is None:
                 waits = known[region] = ops_of(region, ConsumerWaitOp)
-            own = [op for op in waits if op.pipeline is made]
-            if readers == {(switch, number)}:
-                yield switch, number, own
-            elif any(_has_results_of(readers, op.pipeline) for op in waits):
+            if any(_has_results_of(readers, op.pipeline) for op in waits):
                 yield switch, number, waits
 
 

@@ -160,8 +160,9 @@ class Lives:
 
     def __post_init__(self) -> None:
         self._number(self.function)
-        self._waits: Waits = {}
         self._makers = [op for op in self.first if is_subclass(type(op), MAKERS)]
+        has_results = any(isinstance(op, CreatePipelineOp) and op.storage for op in self._makers)
+        self._waits: Waits | None = {} if has_results else None
 
     def _number(self, op: Operation) -> None:
         first, last = self.first, self.last

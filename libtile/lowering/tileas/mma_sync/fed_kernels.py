@@ -27,7 +27,7 @@ from libtile.dialects.nv_tileaa.terminators import ReturnIfOp, ReturnOp
 from libtile.dialects.nv_tileas.memory import TiledLoadOp
 from libtile.dialects.nv_tileas.pipeline import AgentSwitchOp, CreatePipelineOp, PipelineYieldOp
 from libtile.dialects.nv_tileas.products import ScaledDotOp
-from libtile.ir.places import ops_of
+from libtile.ir.places import ops_in, ops_of
 from libtile.ir.tile_form import element_of, erase, shape_of
 from libtile.layouts.shared_access import PIECE_BYTES
 from libtile.lowering.tileas.agents import nests
@@ -396,7 +396,7 @@ class FedKernel:
         tiles = [t for loop in self.loops for t in loop.tiles]
         agents |= {use.operation for t in tiles if isinstance(t, TmaOperand) for use in t.memref.results[0].uses}
         places: Places = {}
-        for op in list(block.ops):
+        for op in ops_in(block):
             if op in self.shared or isinstance(op, ReturnOp) or op in agents:
                 continue
             if op is (self.loops[0].loop if self.outer is None else self.outer):

@@ -44,7 +44,7 @@ from libtile.lowering.tileas.products.product_forms import (
     without_batch,
 )
 from libtile.lowering.tileas.products.read_to_registers import read_to_registers
-from libtile.lowering.tileas.products.result_parts import cut_result, result_part_shape
+from libtile.lowering.tileas.products.result_parts import cut_result, is_crowded, result_part_shape
 from libtile.lowering.tileas.products.scalar_steps import with_scalar_steps
 from libtile.lowering.tileas.products.single_batches import in_single_batches
 from libtile.lowering.tileas.products.turned_bytes import turn_products_of_bytes
@@ -364,20 +364,28 @@ def _by_one_group(function: FuncOp) -> FuncOp:
 
 def _by_warpgroups(function: FuncOp) -> FuncOp:
     """Layouts for a product of warpgroups, which is one of matrices; its transpose, where it has too few rows."""
+    (product,) = _in_loops(function)
+    shape = shape_of(product.result.type)
+    turned = shape[-2] % wgmma.ROWS and not shape[-1] % wgmma.ROWS
+    if len(shape) == 2 and not turned and (_part_shape(function, product) is None or not is_crowded(product)):
+        return convert_function(function, whole_rows=True)
     copy = function.clone()
-    (product,) = (op for op in ops_of(copy, DotOp) if isinstance(op.parent_op(), scf.ForOp))
+    (product,) = _in_loops(copy)
     product = without_batch(product)
-    if shape_of(product.result.type)[-2] % wgmma.ROWS and not shape_of(product.result.type)[-1] % wgmma.ROWS:
-        product = transposed(product) or product
+    product = (transposed(product) if turned else None) or product
     _cut_crowded(copy, product)
     return convert_function(copy, whole_rows=True)
+
+
+def _in_loops(function: FuncOp) -> list[DotOp]:
+    return [op for op in ops_of(function, DotOp) if isinstance(op.parent_op(), scf.ForOp)]
 
 
 def _by_registers(function: FuncOp, *, turns: bool) -> FuncOp:
     """Layouts for a product of warpgroups whose left operand threads read to registers, of the transpose if it
     `turns`."""
     copy = function.clone()
-    (product,) = (op for op in ops_of(copy, DotOp) if isinstance(op.parent_op(), scf.ForOp))
+    (product,) = _in_loops(copy)
     product = without_batch(product)
     product = (transposed(product) if turns else None) or product
     _cut_crowded(copy, product)
@@ -386,12 +394,18 @@ def _by_registers(function: FuncOp, *, turns: bool) -> FuncOp:
 
 def _cut_crowded(function: FuncOp, product: DotOp) -> None:
     """Have what is behind the loop of a product done part by part, where there are other tiles of its size."""
+    part = _part_shape(function, product)
+    if part is not None:
+        cut_result(product, part, only_crowded=True)
+
+
+def _part_shape(function: FuncOp, product: DotOp) -> tuple[int, int] | None:
+    """The part of a product's result that threads have registers for beside another one; None where that is all."""
     spec, shape = function.kernel_spec, tuple(shape_of(product.result.type))
     if spec is None or spec.target is None or len(shape) != 2:
-        return
+        return None
     part = result_part_shape((shape[0], shape[1]), spec.num_warps * target(spec.target).warp_size)
-    if part != shape:
-        cut_result(product, part, only_crowded=True)
+    return part if part != shape else None
 
 
 def _by_single_batches(function: FuncOp) -> FuncOp:
@@ -445,7 +459,7 @@ def _chained_in_tensor_memory(function: FuncOp) -> FuncOp:
     spec = function.kernel_spec
     assert spec is not None
     copy = function.clone()
-    products = [op for op in ops_of(copy, DotOp) if isinstance(op.parent_op(), scf.ForOp)]
+    products = _in_loops(copy)
     warps = tcgen05.row_warps(shape_of(products[0].result.type)[-2])
     copy.properties["kernel_spec"] = KernelSpecAttr(spec.entry, warps, spec.num_ctas, spec.occupancy, spec.target)
     for product in products:

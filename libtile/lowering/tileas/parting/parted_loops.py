@@ -14,7 +14,7 @@ from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileas.async_products import AsyncDotOp
 from libtile.dialects.nv_tileas.pipeline import AgentSwitchOp
 from libtile.dialects.nv_tileas.products import DotOp, ScaledDotOp
-from libtile.ir.places import ops_of
+from libtile.ir.places import ops_in, ops_of
 from libtile.lowering.discardable import NOT_SPECIALIZED, ROTATED
 from libtile.lowering.product_reasons import explain_asynchronous
 from libtile.lowering.tileas.agents.fed_steps import NotSpecialized
@@ -46,7 +46,7 @@ def _reads_shared_memory(gpu: Target) -> bool:
 def specialize(function: FuncOp, gpu: Target, most: int, take_turns: bool, run_ahead: bool, in_parts: bool) -> bool:
     """Part one kernel's agents, if it can be; returns whether it was. Otherwise its products say why not."""
     found = None
-    if any(isinstance(op, AgentSwitchOp) for op in function.body.block.ops):
+    if any(isinstance(op, AgentSwitchOp) for op in ops_in(function.body.block)):
         return False  # what agents do is decided
     for product, planned in _plans(function, gpu, most, in_parts):
         if isinstance(planned, Unfit):

@@ -39,7 +39,7 @@ from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp
 from libtile.ir.grouped_op import SEGMENTS
 from libtile.ir.module_pass import ModulePass
 from libtile.ir.operands import source_of
-from libtile.ir.places import ops_of
+from libtile.ir.places import ops_in, ops_of
 from libtile.ir.tile_form import erase
 from libtile.layouts import LinearLayout
 from libtile.layouts.shared_access import PIECE_BYTES
@@ -83,7 +83,7 @@ class GenerateSchedulePass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for inner in op.body.block.ops:
-            if not isinstance(inner, FuncOp) or any(isinstance(op, AgentSwitchOp) for op in inner.body.block.ops):
+            if not isinstance(inner, FuncOp) or any(isinstance(op, AgentSwitchOp) for op in ops_in(inner.body.block)):
                 continue  # what agents do is decided
             if inner.kernel_spec is not None and inner.kernel_spec.target is not None:
                 _Scheduler(inner, target(inner.kernel_spec.target), self.num_stages).run()

@@ -25,7 +25,7 @@ from libtile.dialects.nv_tileaa.collectives import DotOp, ReduceOp
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileaa.shapes import BroadcastOp, ExpandDimsOp, PermuteOp, ViewOp, integers_of
 from libtile.ir.operands import operands_of
-from libtile.ir.places import ops_of
+from libtile.ir.places import ops_in, ops_of
 from libtile.ir.tile_form import shape_of
 from libtile.lowering.tileas.cleanup import drop_unused
 from libtile.lowering.tileas.inserter import Inserter
@@ -160,7 +160,7 @@ class _Turned:
         for n in numbers:
             initial[n] = turned(before, initial[n])
             self.made[body.args[1 + n]] = body.insert_arg(initial[n].type, len(body.args))
-        for op in list(body.ops):
+        for op in ops_in(body):
             self._again(op)
         last = body.last_op
         assert last is not None
@@ -204,7 +204,7 @@ class _Turned:
         assert self.values is not None and op.parent is not None
         for region in op.regions:
             if isinstance(op, scf.IfOp) and region.blocks:
-                for inner in list(region.block.ops):
+                for inner in ops_in(region.block):
                     self._again(inner)
         if not any(v in self.values for v in (*op.operands, *op.results)) or isinstance(op, scf.YieldOp):
             return

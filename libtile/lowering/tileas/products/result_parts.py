@@ -91,24 +91,36 @@ def result_part_shape(shape: tuple[int, int], threads: int) -> tuple[int, int]:
 
 def cut_result(product: Operation, shape: Sequence[int], *, only_crowded: bool = False) -> bool:
     """Compute what is behind the loop of a product part by part of this shape, which divides the product's. False where
-    that is not possible, or the product has no loop that hands its result on; with `only_crowded` also where no other
-    tile of the result's size is loaded, and no places of elements are computed."""
+    that is not possible, or the product has no loop that hands its result on; with `only_crowded` also where it is not
+    crowded there."""
+    cutter = _cutter_of(product)
+    if cutter is None or (only_crowded and not cutter.is_crowded):
+        return False
+    cutter.cut(shape)
+    return True
+
+
+def is_crowded(product: Operation) -> bool:
+    """Whether other tiles of the size of a product's result are loaded behind its loop, or places of elements computed,
+    and all of that can be done part by part."""
+    cutter = _cutter_of(product)
+    return cutter is not None and cutter.is_crowded
+
+
+def _cutter_of(product: Operation) -> _Cutter | None:
+    """What is behind the loop of a product, where it can be done part by part."""
     loop, last = product.parent_op(), product.next_op
     while last is not None and not isinstance(last, scf.YieldOp):
         last = last.next_op
     if not isinstance(loop, scf.ForOp) or last is None:
-        return False
+        return None
     places = [n for n, v in enumerate(last.operands) if v is product.results[0]]
     if len(places) != 1:
-        return False
+        return None
     try:
-        cutter = _Cutter(loop.results[places[0]])
+        return _Cutter(loop.results[places[0]])
     except _Uncut:
-        return False
-    if only_crowded and not cutter.is_crowded:
-        return False
-    cutter.cut(shape)
-    return True
+        return None
 
 
 class _Cutter:

@@ -40,7 +40,7 @@ from libtile.dialects.nv_tileas.tensor_memory import DeallocTensorOp
 from libtile.dialects.nv_tileas.tiles import CopyOp
 from libtile.dialects.nv_tileas.types import BufferType, PipelineType
 from libtile.ir.operands import set_operand
-from libtile.ir.places import ops_of
+from libtile.ir.places import ops_in, ops_of
 from libtile.ir.tile_form import erase, integer_of, shape_of
 from libtile.lowering.agents import agent_of
 from libtile.lowering.errors import unsupported
@@ -145,7 +145,7 @@ class StageResult:
         wait = read.token.owner
         assert isinstance(wait, ConsumerWaitOp)
         self.wait, self.read, self.turn = wait, read, turn
-        ops = list(turn.body.block.ops)
+        ops = ops_in(turn.body.block)
         if [type(op) for op in ops] != [ConsumerWaitOp, ConsumerReadOp, ConsumerReleaseOp, IncIterOp, PipelineYieldOp]:
             raise Unfit("its turn does more than to multiply, or less than to wait for a stage and to release it")
         _, _, release, following, end = ops

@@ -23,7 +23,7 @@ from libtile.dialects.nv_tileas.pipeline import AgentSwitchOp
 from libtile.dialects.nv_tileas.tensor_memory import AsyncDotIntoOp
 from libtile.ir.module_pass import ModulePass
 from libtile.ir.operands import set_operand
-from libtile.ir.places import ops_of
+from libtile.ir.places import ops_in, ops_of
 from libtile.lowering.discardable import NOT_TMA
 from libtile.lowering.tileas.cleanup import drop_unused
 from libtile.lowering.tileas.copies.tma_tiles import TmaTile, Unfit
@@ -60,7 +60,7 @@ class SelectTmaStoresPass(ModulePass):
 
 def select_tma_stores(function: FuncOp, gpu: Target) -> None:
     """Choose for one function."""
-    for switch in function.body.block.ops:
+    for switch in ops_in(function.body.block):
         if not isinstance(switch, AgentSwitchOp):
             continue
         free = FreeStages(function)

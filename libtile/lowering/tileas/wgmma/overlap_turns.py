@@ -25,6 +25,7 @@ from libtile.dialects.nv_tileas.pipeline import (
     PipelineYieldOp,
 )
 from libtile.dialects.nv_tileas.types import BufferType, PipelineType
+from libtile.ir.places import ops_in
 from libtile.ir.tile_form import erase, integer_of
 from libtile.lowering.tileas.agents.feeds import Feed, Feeds
 from libtile.lowering.tileas.cleanup import is_pure
@@ -66,7 +67,7 @@ def _products(read: ConsumerReadOp) -> tuple[list[AsyncDotOp], scf.ForOp] | None
     loop = turn.parent_op() if turn is not None else None
     if not isinstance(turn, ConsumeOneOp) or not isinstance(loop, scf.ForOp) or turn.parent is not loop.body.block:
         return None
-    ops = list(turn.body.block.ops)
+    ops = ops_in(turn.body.block)
     if [type(op) for op in ops] != [ConsumerWaitOp, ConsumerReadOp, ConsumerReleaseOp, IncIterOp, PipelineYieldOp]:
         return None
     wait, _, release, following, end = ops
@@ -76,7 +77,7 @@ def _products(read: ConsumerReadOp) -> tuple[list[AsyncDotOp], scf.ForOp] | None
         return None
     if {wait.iterator, read.iterator, following.iterator} != {turn.iterator}:
         return None
-    inside = list(read.body.block.ops)
+    inside = ops_in(read.body.block)
     products = [op for op in inside if isinstance(op, AsyncDotOp)]
     if not products or any(not isinstance(op, AsyncDotOp | WaitDotOp | PipelineYieldOp) for op in inside):
         return None
