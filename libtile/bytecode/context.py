@@ -9,6 +9,7 @@ from libtile.bytecode.limits import DEBUG_DEPTH, FILE_BYTES, WARNINGS
 from libtile.bytecode.migration import HintMigration
 from libtile.bytecode.model import DebugInfo, Dense, OptimizationHints, Tables, Type
 from libtile.spec import Spec, Version
+from libtile.spec.model import DebugSpec
 
 
 class ReadContext:
@@ -25,6 +26,8 @@ class ReadContext:
         self.tables = Tables()
         self.warnings: list[str] = []
         self.attribute_tags = {t.tag: t for t in spec.attribute_tags.values()}
+        self.debug_tags: dict[int, DebugSpec] = {}
+        """The declarations of debug records, by tag, that the file has."""
         self.duplicates: frozenset[bytes] = frozenset()
         """Constants that the table holds more than once."""
         self._sizes: dict[Type, tuple[int, ...]] = {}

@@ -7,7 +7,7 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Collection
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from libtile.bytecode import container as C
 from libtile.bytecode import container_numbers as N
@@ -247,23 +247,15 @@ def _records(entries: list[tuple[bytes, int]], title: str, parse: Callable[[byte
     """Parse each entry of a table; an entry ends exactly where the next one starts."""
     raws = []
     for index, (data, base) in enumerate(entries):
-        with located(base, f"{title} > entry {index}", base + len(data)):
+        try:
             raw, p = parse(data, 0)
             if p != len(data):
                 raise Fault(p, f"{len(data) - p} bytes follow the entry", expected="the end of the entry")
-        raws.append(Raw(raw.declaration, _shifted(raw.parameters, base), base))
+        except (Fault, IndexError):
+            with located(base, f"{title} > entry {index}", base + len(data)):
+                raise
+        raws.append(Raw(raw.declaration, raw.parameters, base))
     return raws
-
-
-def _shifted(parameters: tuple[Any, ...], base: int) -> tuple[Any, ...]:
-    """References carry absolute offsets once their entry's place is known."""
-
-    def one(value: Any) -> Any:
-        if hasattr(value, "_replace"):
-            return value._replace(offset=base + value.offset)
-        return tuple(map(one, value)) if type(value) is tuple else value
-
-    return tuple(map(one, parameters))
 
 
 def _types(ctx: ReadContext, section: _Section) -> None:

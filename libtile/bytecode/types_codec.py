@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 
 class Ref(NamedTuple):
-    """A reference to another entry of the same table, and where it stood."""
+    """A reference to another entry of the same table, and where it stood in its entry."""
 
     number: int
     offset: int
 
 
 class Raw(NamedTuple):
-    """An entry with unlinked references. `declaration` is None for an `unknown` debug record."""
+    """An entry with unlinked references, and where it begins. `declaration` is None for an `unknown` debug record."""
 
     declaration: Any
     parameters: tuple[Any, ...]
@@ -69,10 +69,11 @@ def link(
             children = [c for c in _references(raw.parameters) if c.number >= reserved]
             if not open_[index]:
                 open_[index] = True
-                pending = [_unbuilt(c, reserved, depth, open_, what) for c in children]
-                stack.extend(number for number in pending if number is not None)
-                continue
-            depth[index] = 1 + max((depth[c.number - reserved] for c in children), default=0)
+                pending = [_unbuilt(c, reserved, depth, open_, what, raw.offset) for c in children]
+                if any(number is not None for number in pending):
+                    stack.extend(number for number in pending if number is not None)
+                    continue
+            depth[index] = 1 + max([depth[c.number - reserved] for c in children], default=0)
             if depth[index] > limit:
                 raise Fault(raw.offset, f"{what}s are nested more than {limit} deep")
             done[index] = build(raw, _linked(raw.parameters, done, reserved))
@@ -81,37 +82,37 @@ def link(
     return done
 
 
-def _unbuilt(child: Ref, reserved: int, depth: list[int], open_: list[bool], what: str) -> int | None:
+def _unbuilt(child: Ref, reserved: int, depth: list[int], open_: list[bool], what: str, entry: int) -> int | None:
     """The number of a child that has to be built first, or None when it is there already."""
     number = child.number - reserved
     if number >= len(depth):
-        raise Fault(
-            child.offset, f"{what} index {child.number} out of bounds", expected=f"below {len(depth) + reserved}"
-        )
+        bounds = f"below {len(depth) + reserved}"
+        raise Fault(entry + child.offset, f"{what} index {child.number} out of bounds", expected=bounds)
     if open_[number]:
-        raise Fault(child.offset, f"{what} {child.number} refers to itself", InvalidError)
+        raise Fault(entry + child.offset, f"{what} {child.number} refers to itself", InvalidError)
     return None if depth[number] else number
 
 
-def _references(parameters: tuple[Any, ...]) -> Any:
+def _references(parameters: tuple[Any, ...]) -> list[Ref]:
+    found: list[Ref] = []
     for value in parameters:
         if type(value) is Ref:
-            yield value
+            found.append(value)
         elif type(value) is tuple:
-            for element in value:
-                if type(element) is Ref:
-                    yield element
+            found += [element for element in value if type(element) is Ref]
+    return found
 
 
 def _linked(parameters: tuple[Any, ...], done: list[Any], reserved: int) -> tuple[Any, ...]:
-    def one(value: Any) -> Any:
+    linked: list[Any] = []
+    for value in parameters:
         if type(value) is Ref:
-            return done[value.number - reserved] if value.number >= reserved else None
-        if type(value) is tuple:
-            return tuple(one(v) for v in value)
-        return value
-
-    return tuple(one(v) for v in parameters)
+            linked.append(done[value.number - reserved] if value.number >= reserved else None)
+        elif type(value) is tuple:
+            linked.append(_linked(value, done, reserved))
+        else:
+            linked.append(value)
+    return tuple(linked)
 
 
 # -- types ------------------------------------------------------------------------------------------------------------
@@ -374,9 +375,12 @@ def parse_debug(ctx: ReadContext, data: bytes, p: int) -> tuple[Raw, int]:
     tag, p = varint(data, p)
     if tag == UNKNOWN_RECORD:
         return Raw(None, (), start), p
-    declaration = next((d for d in ctx.spec.debug.values() if d.tag == tag), None)
+    declaration = ctx.debug_tags.get(tag)
     if declaration is None:
-        raise Fault(start, f"unknown debug info tag: {tag}")
+        declaration = next((d for d in ctx.spec.debug.values() if d.tag == tag), None)
+        if declaration is None:
+            raise Fault(start, f"unknown debug info tag: {tag}")
+        ctx.debug_tags[tag] = declaration
     values: list[Any] = []
     for field in declaration.fields:
         if field.since > ctx.version:

@@ -107,9 +107,12 @@ def verify_body_scopes(op: CudaTileOp) -> None:
     expected = subprogram_of(location.scope) if location is not None else None
     checked: dict[int, DISubprogramAttr | None] = {}  # by the scope's identity
     known: dict[int, int] = {}
+    right: set[int] = set()  # by the location's identity
     for inner in ops_of(op):
-        _check_nesting(inner, known)
-        _check_scope(inner, expected, checked)
+        if id(inner.location) not in right:
+            _check_nesting(inner, known)
+            _check_scope(inner, expected, checked)
+            right.add(id(inner.location))
 
 
 def _check_scope(op: Operation, expected: DISubprogramAttr | None, checked: dict[int, DISubprogramAttr | None]) -> None:

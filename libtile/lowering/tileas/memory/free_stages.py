@@ -93,7 +93,7 @@ def agents_past(pipeline: Operation, known: Waits | None) -> Iterator[tuple[Oper
     pipeline's stages are results."""
     made = pipeline.results[0]
     waiting = [(op, agent_of(op)) for use in made.uses if isinstance(op := use.operation, ConsumerWaitOp)]
-    readers = {agent for _, agent in waiting}
+    readers: set[tuple[Operation | None, int]] = {agent for _, agent in waiting}
     for switch in dict.fromkeys(switch for _, (switch, _) in waiting):
         if switch is None:
             continue
