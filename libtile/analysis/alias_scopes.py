@@ -16,7 +16,7 @@ from xdsl.traits import EffectInstance, IsTerminator, MemoryEffectKind
 from libtile.dialects.effect_traits import Effects, Observable, accessed, effects_of, is_plain_access, is_weak, meet
 from libtile.dialects.interfaces import renamed
 from libtile.dialects.nv_tileaa.types import MemRefType, TiledViewType
-from libtile.ir.places import ops_of
+from libtile.ir.places import op_of, ops_of
 
 ALIAS_SCOPE = "alias_scope"
 """On an access through pointers: the scope of the memory that they name. Passes write it where they make pointers of
@@ -39,8 +39,8 @@ def alias_scope(memory: SSAValue) -> int | None:
         return None
     if type_.alias_scope is not None:
         return type_.alias_scope
-    owner = memref.owner
-    scope = owner.properties.get("alias_scope") if isinstance(owner, Operation) else None
+    owner = op_of(memref)
+    scope = None if owner is None else owner.properties.get("alias_scope")
     return scope.value.data if isinstance(scope, IntegerAttr) else None
 
 
@@ -51,7 +51,7 @@ def scope_of(op: Operation) -> int | None:
     if memory is None:
         return None
     said = op.attributes.get(ALIAS_SCOPE)
-    return said.value.data if isinstance(said, IntegerAttr) else alias_scope(memory)
+    return alias_scope(memory) if said is None or not isinstance(said, IntegerAttr) else said.value.data
 
 
 def are_of_different_scopes(one: Operation, other: Operation) -> bool:

@@ -14,11 +14,12 @@ from xdsl.dialects.builtin import (
     IntegerType,
     TensorType,
 )
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, SSAValue
 from xdsl.traits import ConstantLike
 
 from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
 from libtile.dialects.cuda_tile.types import TileType
+from libtile.ir.places import op_of
 
 Elements = tuple[int, ...]
 
@@ -31,16 +32,14 @@ INDEX_BITS = 64
 
 def integer_bits(type_: Attribute) -> int | None:
     """The width of an integer, an index, or of the elements of a tile of them; None for another type."""
-    match type_:
-        case TileType():
-            return integer_bits(type_.element_type)
-        case TensorType():
-            return integer_bits(type_.element_type)
-        case IntegerType():
-            return type_.width.data
-        case IndexType():
-            return INDEX_BITS
-    return None
+    if isinstance(type_, TileType):
+        return integer_bits(type_.element_type)
+    # xDSL's classes have no others below them, and take long to ask whether they have.
+    if type(type_) is TensorType:
+        return integer_bits(type_.element_type)
+    if type(type_) is IntegerType:
+        return type_.width.data
+    return INDEX_BITS if type(type_) is IndexType else None
 
 
 def as_signed(number: int, bits: int) -> int:
@@ -50,8 +49,8 @@ def as_signed(number: int, bits: int) -> int:
 
 def constant_elements(value: SSAValue) -> Elements | None:
     """The elements of a constant of integers or floats; None for what is no constant, or has too many elements."""
-    owner = value.owner
-    if not isinstance(owner, Operation) or not owner.has_trait(ConstantLike):
+    owner = op_of(value)
+    if owner is None or not owner.has_trait(ConstantLike):
         return None
     attr = owner.properties.get("value")
     bits = integer_bits(value.type)

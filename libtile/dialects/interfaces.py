@@ -16,6 +16,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import IsolatedFromAbove, OpTrait
 
 from libtile.dialects.effect_traits import is_storage
+from libtile.ir.places import op_of
 from libtile.support.records import dataclass
 
 # -- where ops are undefined ------------------------------------------------------------------------------------------
@@ -322,8 +323,8 @@ class NamesMemoryOf(OpTrait):
 
 def renamed(value: SSAValue, *, parts: bool = True) -> SSAValue | None:
     """The value whose memory this one names by its op; without `parts`, only if it is all of it. None for another."""
-    owner = value.owner
-    if not isinstance(owner, Operation) or value is not owner.results[0]:
+    owner = op_of(value)
+    if owner is None or value is not owner.results[0]:
         return None
     trait = _naming_of(type(owner))
     return None if trait is None or (trait.part and not parts) else trait.named(owner)
@@ -373,7 +374,7 @@ _TOKENS = ("cuda_tile.token", "nv_tileaa.mem_token")
 
 def is_token(value: SSAValue) -> bool:
     """Whether a value is a token of memory."""
-    return value.type.name in _TOKENS
+    return value._type.name in _TOKENS
 
 
 # -- folding ----------------------------------------------------------------------------------------------------------

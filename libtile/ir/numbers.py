@@ -29,4 +29,13 @@ def _array(values: tuple[int, ...], type_: IntegerType) -> DenseArrayBase[Any]:
     return DenseArrayBase.from_list(type_, values)
 
 
-__all__ = ["index", "integer", "integers"]
+def numbers_of(array: DenseArrayBase[Any]) -> tuple[int, ...]:
+    """The integers in a dense array, which keeps them: it holds bytes."""
+    members = array.__dict__
+    found: tuple[int, ...] | None = members.get("_numbers")
+    if found is None:
+        found = members["_numbers"] = tuple(map(int, array.get_values()))
+    return found
+
+
+__all__ = ["index", "integer", "integers", "numbers_of"]

@@ -23,6 +23,7 @@ from xdsl.irdl import (
     VariadicDef,
 )
 
+from libtile.ir.numbers import numbers_of
 from libtile.ir.op_making import Result
 
 SEGMENTS = AttrSizedOperandSegments.attribute_name
@@ -142,14 +143,7 @@ def segments(sizes: tuple[int, ...]) -> DenseArrayBase[Any]:
 
 def sizes_of(attribute: DenseArrayBase[Any]) -> tuple[int, ...]:
     """The numbers in an attribute that says how many operands each group has."""
-    if attribute.elt_type is i32:  # as in all that were made here
-        return _sizes_of(attribute.data.data)
-    return tuple(int(size) for size in attribute.get_values())
-
-
-@cache
-def _sizes_of(data: bytes) -> tuple[int, ...]:
-    return i32.unpack(data, len(data) // i32.size)
+    return numbers_of(attribute)
 
 
 _Named = tuple[tuple[str, Attribute], ...]

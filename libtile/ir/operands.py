@@ -18,6 +18,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.irdl import AttrSizedOperandSegments, IRDLOperation, VariadicDef
 
 from libtile.ir.made_ops import note
+from libtile.ir.numbers import numbers_of
 from libtile.ir.op_making import makes_ops
 from libtile.ir.plain_class import PlainClass
 from libtile.ir.remembered_traits import remembers_traits
@@ -69,7 +70,7 @@ def operand_sizes(op: Operation) -> tuple[int, ...]:
         return op.segment_sizes()
     sizes = op.properties.get(AttrSizedOperandSegments.attribute_name)
     if isinstance(sizes, DenseArrayBase):
-        return tuple(int(size) for size in sizes.get_values())
+        return numbers_of(sizes)
     groups = operand_groups(type(op))
     flexible = sum(not single for _, single in groups)
     rest = len(op._operands) - (len(groups) - flexible)

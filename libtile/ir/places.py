@@ -13,6 +13,13 @@ T = TypeVar("T")
 U = TypeVar("U")
 
 
+def op_of(value: SSAValue) -> Operation | None:
+    """The op whose result a value is; None for an argument of a block. Whether an owner is an op takes five times as
+    long to ask, as xDSL's class of ops is abstract."""
+    found: Operation | None = getattr(value, "op", None)
+    return found
+
+
 def is_within(value: SSAValue, op: Operation) -> bool:
     """Whether a value is made within an op: by an op in its regions, at any depth, or as an argument."""
     parent = value.owner.parent_op()
@@ -122,4 +129,4 @@ def _answers(classes: tuple[type, ...]) -> _Answers:
 def uses_of(op: Operation) -> Iterator[SSAValue]:
     """What an op takes, and what those in its regions do."""
     for inner in ops_of(op):
-        yield from inner.operands
+        yield from inner._operands

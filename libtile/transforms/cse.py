@@ -150,5 +150,5 @@ def _may_precede(before: Operation, op: Operation) -> bool:
 
 def key_of(op: Operation) -> Key:
     """What two ops have in common that compute the same."""
-    types = tuple([result.type for result in op.results])
+    types = tuple([result._type for result in op.results])
     return op.name, tuple(op._operands), types, frozenset(op.properties.items()), frozenset(op.attributes.items())

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
+from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.traits import ConstantLike, IsTerminator
 
 from libtile.dialects.cuda_tile.types import TokenType
@@ -18,7 +18,7 @@ from libtile.dialects.effect_traits import ReadsMemory, is_weak
 from libtile.dialects.interfaces import Edge, control_flow, edges, exit_of
 from libtile.dialects.nv_tileaa.types import MemTokenType
 from libtile.ir.module_pass import ModulePass
-from libtile.ir.places import ops_of
+from libtile.ir.places import op_of, ops_of
 from libtile.support import remarks, statistics
 from libtile.support.records import dataclass
 from libtile.transforms import reporting
@@ -141,8 +141,8 @@ def _live_values(function: Operation, flow: Mapping[Operation, Sequence[Edge]]) 
         found = incoming.get(value)
         if found is not None:
             need(found)
-        elif isinstance(value, OpResult):
-            need(value.op.operands)
+        elif (op_ := op_of(value)) is not None:
+            need(op_._operands)
     return live
 
 

@@ -59,7 +59,7 @@ class Access(TileOp):
     @property
     def accessed(self) -> SSAValue:
         """The pointers, the memref or the view that names the memory."""
-        return self.operands[0]
+        return self._operands[0]
 
     @property
     def coordinates(self) -> tuple[SSAValue, ...]:

@@ -17,6 +17,7 @@ from libtile.dialects.cuda_tile.attributes import DenseElementsAttr
 from libtile.dialects.interfaces import Folds, NamesMemoryOf, Partial
 from libtile.dialects.nv_tileaa.contracts import require_arguments
 from libtile.dialects.nv_tileaa.terminators import check_region_ends, only_block
+from libtile.ir.numbers import numbers_of
 from libtile.ir.tile_form import TileOp, element_of, rank_of, shape_of, stored_element, stored_shape, tile_op, type_text
 
 
@@ -32,7 +33,7 @@ def require_same_element(op: TileOp) -> None:
 
 def integers_of(attr: object) -> tuple[int, ...]:
     """The values of an array attribute of integers."""
-    return tuple(int(v) for v in attr.get_values()) if isinstance(attr, DenseArrayBase) else ()
+    return numbers_of(attr) if isinstance(attr, DenseArrayBase) else ()
 
 
 class Unary(TileOp):

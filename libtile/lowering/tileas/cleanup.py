@@ -114,7 +114,7 @@ def _merge(block: Block, known: ScopedTable[_Key, Operation]) -> None:
         key = (
             type(op),
             tuple(op._operands),
-            tuple([r.type for r in op.results]),
+            tuple([r._type for r in op.results]),
             frozenset((*op.properties.items(), *op.attributes.items())),
         )
         same = known.first(key, op)

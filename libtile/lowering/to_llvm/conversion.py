@@ -164,8 +164,8 @@ def convert_function(
     b.shared_size = integer_attribute(function, BYTES)
     b.shared_align = integer_attribute(function, BYTES_ALIGNMENT, b.shared_align)
     grid.begin_programs(e, function)
-    for op in ops_in(block):
-        e.emit(op)
+    for inner in ops_in(block):
+        e.emit(inner)
     return LlvmKernel(name, b, parameters, spec.num_warps, spec.occupancy, len(hidden), spec.num_ctas)
 
 

@@ -140,10 +140,10 @@ _ATTRIBUTES: dict[str, Callable[[ElementwiseOp], str | bool]] = {
 def apply(e: Emitter, op: Operation, function: Function, *arguments: object) -> None:
     """Bind the op's result to a function of its operands: element by element for tiles."""
     result = op.results[0]
-    if not shape_of(result.type) and any(not isinstance(v.type, TensorType) for v in (*op.operands, result)):
+    if not shape_of(result._type) and any(type(v._type) is not TensorType for v in (*op._operands, result)):
         e.bind_one(result, e.number(op, function, *arguments))
         return
-    tiles = [e.tile(v) for v in op.operands]
+    tiles = [e.tile(v) for v in op._operands]
     e.bind(result, map_tiles(lambda *rs: function(e.b, *rs, *arguments), *tiles, element=e.element(result)))
 
 

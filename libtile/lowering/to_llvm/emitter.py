@@ -170,8 +170,8 @@ class Emitter:
 
     def bind_one(self, value: SSAValue, one: Value) -> None:
         """Bind the element of a value that has one: a scalar, or a tile of rank 0, which ops take for each other."""
-        type_ = value.type
-        self.held[value] = self.as_tile(one, type_.element_type) if isinstance(type_, TensorType) else one
+        type_ = value._type
+        self.held[value] = self.as_tile(one, type_.element_type) if type(type_) is TensorType else one
 
     def as_tile(self, value: Value, type_: Attribute) -> Tile:
         """A scalar as a tile of rank 0."""
@@ -179,8 +179,8 @@ class Emitter:
 
     @staticmethod
     def element(value: SSAValue) -> str:
-        type_ = value.type
-        return element_name(type_.element_type if isinstance(type_, TensorType) else type_)
+        type_ = value._type
+        return element_name(type_.element_type if type(type_) is TensorType else type_)
 
     # -- ops --------------------------------------------------------------------------------------------------------
 
@@ -221,7 +221,7 @@ class Emitter:
     def number(self, op: Operation, function: Callable[..., Value], *arguments: object) -> Value:
         """A function of an op's operands, scalars: once for all ops of the block that is being emitted, of which the
         first comes before the others."""
-        operands = [self.scalar(v) for v in op.operands]
+        operands = [self.scalar(v) for v in op._operands]
         block, known = self.numbered
         if block is not op.parent or not self.b.places:
             return function(self.b, *operands, *arguments)

@@ -19,6 +19,7 @@ from libtile.dialects.nv_tileaa.memory import Access
 from libtile.dialects.nv_tileaa.pointers import FpToFpOp
 from libtile.dialects.nv_tileaa.shapes import ExpandDimsOp, PermuteOp, ViewOp, integers_of
 from libtile.dialects.nv_tileaa.types import DYNAMIC, MemRefType, PtrType, TiledViewType
+from libtile.ir.numbers import numbers_of
 from libtile.ir.places import ops_of
 from libtile.ir.tile_form import shape_of
 from libtile.layouts import LinearLayout
@@ -42,7 +43,7 @@ ACCESSES = (*POINTER_ACCESSES, *TILED_ACCESSES)
 def numbers(op: Operation, name: str) -> tuple[int, ...]:
     """The integers of an array attribute; none when it is absent."""
     attr = op.properties.get(name, op.attributes.get(name))
-    return tuple(int(v) for v in attr.get_values()) if isinstance(attr, DenseArrayBase) else ()
+    return numbers_of(attr) if isinstance(attr, DenseArrayBase) else ()
 
 
 def element_bits(type_: Attribute) -> int:
@@ -131,7 +132,7 @@ def _tiled_access(op: Access) -> tuple[tuple[int, ...], int, int]:
 
 def access(op: Access) -> tuple[tuple[int, ...], int, int]:
     """(shape, fastest dimension, elements at once) of a memory access."""
-    return _pointer_access(op) if isinstance(op.accessed.type, TensorType) else _tiled_access(op)
+    return _pointer_access(op) if type(op.accessed._type) is TensorType else _tiled_access(op)
 
 
 def contiguous_dim(value: SSAValue) -> int | None:

@@ -33,7 +33,8 @@ from libtile.dialects.nv_tileas.pipeline import (
     PipelineYieldOp,
 )
 from libtile.ir.op_making import append
-from libtile.ir.places import ops_in, ops_of
+from libtile.ir.places import op_of, ops_in, ops_of
+from libtile.ir.tile_types import tensor_shape
 from libtile.layouts import LinearLayout
 from libtile.layouts.parts import whole_layout
 from libtile.lowering.constants import takes_known_part
@@ -47,7 +48,7 @@ from libtile.lowering.to_tileas.ordering import fence_of, lowered_properties, ma
 from libtile.lowering.to_tileas.origins import Origins
 from libtile.lowering.to_tileas.products import Products
 from libtile.lowering.to_tileas.stages import staged_type
-from libtile.lowering.to_tileas.types import layout_of, tile_shape, with_layout
+from libtile.lowering.to_tileas.types import is_tile, layout_of, tile_shape, with_layout
 
 REMAKE_DEPTH = 8
 LOWERED: dict[type[Operation], type[Operation]] = {
@@ -148,7 +149,7 @@ class Assigner:
     def get(self, value: SSAValue, layout: LinearLayout | None = None) -> SSAValue:
         """The new value of an old one, in a layout (None: the one that it has)."""
         new = self.values[value]
-        if layout is None or not isinstance(new.type, TensorType) or layout_of(new) == layout:
+        if layout is None or not is_tile(new._type) or layout_of(new) == layout:
             return new
         for scope in reversed(self._converted):
             if (value, layout) in scope:
@@ -171,8 +172,8 @@ class Assigner:
             return 0
         if value in self._depths:
             return self._depths[value]
-        op, depth = value.owner, 1000
-        if isinstance(op, Operation):
+        op, depth = op_of(value), 1000
+        if op is not None:
             if isinstance(op, LEAVES) or _is_wide_broadcast(op):
                 depth = 1
             elif isinstance(op, RENAMING) or (is_elementwise(op) and len(op.results) == 1):
@@ -230,9 +231,10 @@ class Assigner:
         """The op with new operands, its tiles in these layouts (None: not a tile, or a scalar one)."""
         types: list[Attribute] = []
         for result, layout in zip(op.results, result_layouts, strict=True):
-            if isinstance(result.type, TensorType) and layout is None:
-                layout = self.default(result.type.get_shape())
-            types.append(staged_type(with_layout(result.type, layout)))
+            type_ = result._type
+            if layout is None and is_tile(type_):
+                layout = self.default(tensor_shape(type_))
+            types.append(staged_type(with_layout(type_, layout)))
         new = LOWERED.get(type(op), type(op)).create(
             operands=operands,
             result_types=types,
@@ -249,7 +251,7 @@ class Assigner:
 
     def keep(self, op: Operation, layouts_: Sequence[LinearLayout | None] | None = None) -> None:
         """The op with its operands as they are."""
-        operands = [self.get(v) for v in op.operands]
+        operands = [self.get(v) for v in op._operands]
         self.bind_results(op, self.clone(op, operands, layouts_ or [None] * len(op.results)))
 
     def convert_block(self, old: Block) -> None:
@@ -297,7 +299,7 @@ class Assigner:
 
     def _elementwise(self, op: Operation) -> None:
         layout = self.choose(op, op.results[0])
-        operands = [self.get(v, layout if tile_shape(v) else None) for v in op.operands]
+        operands = [self.get(v, layout if tile_shape(v) else None) for v in op._operands]
         self.bind_results(op, self.clone(op, operands, [layout] * len(op.results)))
 
     def _access(self, op: MemoryOp) -> None:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from libtile.dialects import scf
@@ -23,6 +22,7 @@ from libtile.ir.places import ops_of
 from libtile.ir.tile_form import shape_of
 from libtile.lowering.to_tileas.elementwise import is_elementwise
 from libtile.lowering.to_tileas.stages import IN_PLACE, yielded
+from libtile.lowering.to_tileas.types import tile_shape
 
 
 def chained_products(function: Operation | Region) -> frozenset[Operation]:
@@ -114,9 +114,7 @@ def _leaving(block: Block, position: int) -> SSAValue:
 
 def _matrix(value: SSAValue) -> tuple[int, ...] | None:
     """The shape of a tile without leading ones; None for other values."""
-    if not isinstance(value.type, TensorType):
-        return None
-    shape = tuple(value.type.get_shape())
-    while len(shape) > 2 and shape[0] == 1:
+    shape = tile_shape(value)
+    while shape is not None and len(shape) > 2 and shape[0] == 1:
         shape = shape[1:]
     return shape

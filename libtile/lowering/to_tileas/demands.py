@@ -16,7 +16,7 @@ from libtile.dialects import scf
 from libtile.dialects.nv_tileaa.collectives import DotOp, ScaledDotOp, ScanOp
 from libtile.dialects.nv_tileaa.shapes import BroadcastOp, ExpandDimsOp, PermuteOp, Unary, ViewOp, integers_of
 from libtile.ir.classes import is_subclass
-from libtile.ir.places import ops_in
+from libtile.ir.places import op_of, ops_in
 from libtile.layouts import LinearLayout
 from libtile.lowering.rules import Rules
 from libtile.lowering.to_tileas import shape_layouts as layouts
@@ -107,8 +107,7 @@ class Demands:
         if layout is None or value in self._wants or not (shape := tile_shape(value)) or shape != layout.shape:
             return
         self._wants[value] = layout
-        owner = value.owner
-        op = owner if isinstance(owner, Operation) else owner.parent_op()
+        op = op_of(value) or value.owner.parent_op()
         if op is not None:
             self._changed.add(op)
         while op is not None and op.parent in self._waiting:  # ops around it have to be visited to come to it
@@ -138,12 +137,13 @@ class Demands:
         elif is_subclass(type(op), ACCESSES):
             assert isinstance(op, ACCESSES)
             layout = self._accesses.of(op)
-            for operand in op.operands:
+            for operand in op._operands:
                 self._want(operand, layout)
         elif is_elementwise(op) and op.results:
             wanted = self.of(op.results[0])
-            for operand in op.operands:
-                self._want(operand, wanted)
+            if wanted is not None:
+                for operand in op._operands:
+                    self._want(operand, wanted)
         elif isinstance(op, BroadcastOp | ViewOp | ExpandDimsOp | PermuteOp):
             wanted = self.of(op.result)
             if wanted is not None:

@@ -38,8 +38,8 @@ def element_of(value: SSAValue) -> str:
 
 def layout_of(value: SSAValue) -> LinearLayout:
     """The layout of a tile in nv_tileas. ValueError for a value without one."""
-    type_ = value.type
-    if not isinstance(type_, TensorType) or not isinstance(type_.encoding, LayoutAttr):
+    type_ = value._type
+    if not is_tile(type_) or not isinstance(type_.encoding, LayoutAttr):
         raise ValueError(f"a value of type {type_} has no layout")
     return type_.encoding.layout
 

@@ -31,7 +31,7 @@ from libtile.dialects.nv_tileaa.shapes import BroadcastOp, SplatOp, ViewOp
 from libtile.dialects.nv_tileas.memory import LoadOp, TiledLoadOp
 from libtile.dialects.nv_tileas.products import DotOp
 from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp
-from libtile.ir.places import is_of_block, uses_of
+from libtile.ir.places import is_of_block, op_of, uses_of
 from libtile.lowering.tileas.cleanup import is_pure
 from libtile.lowering.to_tileas.accesses import element_bytes
 from libtile.support.records import dataclass
@@ -191,10 +191,10 @@ def _behind(values: Iterable[SSAValue], body: Block) -> tuple[set[Operation], se
     work = list(values)
     while work:
         value = work.pop()
-        owner = value.owner
-        if owner is body:
+        owner = op_of(value)
+        if value.owner is body:
             arguments.add(value)
-        elif isinstance(owner, Operation) and owner.parent is body and owner not in ops:
+        elif owner is not None and owner.parent is body and owner not in ops:
             ops.add(owner)
             work += uses_of(owner)
     return ops, arguments

@@ -70,8 +70,9 @@ def exchanges(op: Operation, kernel: Kernel, room: int) -> list[Exchange]:
     kernel, sizes = kernel.of(op), _SIZES.get(type(op))
     if sizes is None and not isinstance(op, PrintOp):
         return []
-    for value in (*op.operands, *op.results):
-        if isinstance(value.type, TensorType) and not isinstance(value.type.encoding, LayoutAttr):
+    for value in (*op._operands, *op.results):
+        type_ = value._type
+        if type(type_) is TensorType and not isinstance(type_.encoding, LayoutAttr):
             raise unsupported(op, "exchanges elements between threads, and has tiles without layouts", kernel.gpu.name)
     try:
         return _print(op) if sizes is None else [Exchange(0, padded(size)) for size in sizes(op, kernel, room)]

@@ -49,7 +49,7 @@ from libtile.dialects.nv_tileas.types import (
     ProducerTokenType,
 )
 from libtile.ir.classes import is_subclass
-from libtile.ir.places import ops_in
+from libtile.ir.places import op_of, ops_in
 from libtile.lowering.agents import agent_of
 from libtile.lowering.errors import unsupported
 from libtile.lowering.tileas.memory.free_stages import DRAINED, Waits, agents_past, room_within, stages_bytes
@@ -317,8 +317,7 @@ def storage_bytes(op: Operation) -> int:
 
 def around(op: Operation) -> Operation | None:
     """The pipeline in whose stages a buffer lies; None where it has storage of its own."""
-    owner = op.pipeline.owner if isinstance(op, AllocTensorOp) and op.pipeline is not None else None
-    return owner if isinstance(owner, Operation) else None
+    return op_of(op.pipeline) if isinstance(op, AllocTensorOp) and op.pipeline is not None else None
 
 
 def known_stage(iterator: SSAValue) -> int | None:

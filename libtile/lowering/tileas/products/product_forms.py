@@ -25,7 +25,7 @@ from libtile.dialects.nv_tileaa.collectives import DotOp
 from libtile.dialects.nv_tileaa.shapes import ConstantOp, PermuteOp, ViewOp
 from libtile.dialects.nv_tileas import products
 from libtile.ir.operands import set_operand
-from libtile.ir.places import ops_of
+from libtile.ir.places import op_of, ops_of
 from libtile.ir.tile_form import erase, shape_of
 from libtile.lowering.tileas.inserter import Inserter
 from libtile.support.records import dataclass
@@ -160,8 +160,8 @@ def are_fed(dots: Sequence[AnyDot]) -> bool:
         work, seen = [product.a, product.b], set[SSAValue]()
         while work:
             value = work.pop()
-            owner = value.owner
-            if value in seen or not isinstance(owner, Operation) or owner.parent is not product.parent:
+            owner = op_of(value)
+            if value in seen or owner is None or owner.parent is not product.parent:
                 continue
             if owner in dots:
                 return False
