@@ -162,7 +162,7 @@ def lower(
             check_fragments(inner, gpu)
         _emit(
             inner, gpu, options, source, result, backend,
-            trusted=stage is None and not options.pipeline, foreign=stage is not None,
+            trusted=stage is None and not options.pipeline and not verify_each, foreign=stage is not None,
         )  # fmt: skip
     return result
 
@@ -238,7 +238,7 @@ def _emit(
 
     with timing.stage("convert-tileas-to-llvm"):
         information = DebugInfo(full=options.debug_sections) if options.lines else None
-        llvm = to_llvm(inner, gpu, information, places=options.opt_level > 0)
+        llvm = to_llvm(inner, gpu, information, places=options.opt_level > 0, trusted=trusted)
     if not trusted:
         check_barriers(inner, gpu)
     # One remark for what is said twice of one place, as of the three arrays of a view.

@@ -39,11 +39,34 @@ class Values(SSAValues[Any]):
 
 class Result(OpResult[Any], metaclass=PlainClass):
     """A result of an op, which is hashed as the object that it is; xDSL does that in Python, for each look into a table
-    of values."""
+    of values. What uses it gets another value in half the steps, and nothing takes its place where nothing uses it."""
 
     if not TYPE_CHECKING:
         __hash__ = object.__hash__
         __eq__ = object.__eq__
+
+    def replace_all_uses_with(self, value: SSAValue) -> None:
+        if value is self:
+            return
+        use = self.first_use
+        while use is not None:
+            following, op, index = use._next_use, use._operation, use._index
+            before = value.first_use
+            use._prev_use, use._next_use = None, before
+            if before is not None:
+                before._prev_use = use
+            value.first_use = use
+            operands = list(op._operands)
+            operands[index] = value
+            op._operands = Values(operands)
+            use = following
+        self.first_use = None
+        if value._name is None:
+            value.name_hint = self._name
+
+    def erase(self, safe_erase: bool = True) -> None:
+        if self.first_use is not None:
+            super().erase(safe_erase)
 
 
 def fill(

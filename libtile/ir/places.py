@@ -81,6 +81,8 @@ def ops_of(root: Operation | Region | Block, *classes: type[Any]) -> list[Any]:
     if hasattr(at, "regions"):
         if wanted[type(at)]:
             found.append(at)
+        if not at.regions:
+            return found
         regions = iter(at.regions)
     elif isinstance(at, Block):
         op, regions = at.first_op, iter(())

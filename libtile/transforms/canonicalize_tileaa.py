@@ -120,10 +120,10 @@ def canonicalize_inner(root: Operation, max_iterations: int = MAX_SWEEPS) -> boo
 def _rewrite(op: Operation) -> bool:
     if _fold(op):
         return True
-    if not isinstance(op, TileOp):
+    if not isinstance(op, TileOp) or not (patterns := _patterns(type(op))):
         return False
     name, place = op.name, reporting.place_of(op)
-    for pattern in _patterns(type(op)):
+    for pattern in patterns:
         found = pattern(op)
         if found is False:
             continue

@@ -128,9 +128,11 @@ def convert_function(
     variables: Sequence[GlobalOp] = (),
     debug: DebugInfo | None = None,
     places: bool = False,
+    trusted: bool = False,
 ) -> LlvmKernel:
     """Emit one kernel, with these variables of its module; `places` says that `KernelBuilder.compute` is to choose
-    places. LoweringError for what the target cannot do."""
+    places; where things lie in shared memory is checked but for a `trusted` one. LoweringError for what the target
+    cannot do."""
     spec = function.kernel_spec
     assert isinstance(spec, KernelSpecAttr)
     name = function.sym_name.data
@@ -160,7 +162,8 @@ def convert_function(
     parameters = [_parameter(e, a.type, a) for a in visible]
     for argument in hidden:
         _descriptor(e, argument)
-    check_shared_memory(function, target)
+    if not trusted:
+        check_shared_memory(function, target)
     b.shared_size = integer_attribute(function, BYTES)
     b.shared_align = integer_attribute(function, BYTES_ALIGNMENT, b.shared_align)
     grid.begin_programs(e, function)
@@ -191,11 +194,11 @@ def _define_global(b: KernelBuilder, op: GlobalOp) -> None:
 
 
 def convert_module(
-    module: ModuleOp, target: Target, debug: DebugInfo | None = None, places: bool = False
+    module: ModuleOp, target: Target, debug: DebugInfo | None = None, places: bool = False, trusted: bool = False
 ) -> LlvmModule:
     """All kernels of a module in nv_tileas; `debug` collects the metadata of their locations, and `places` says that
     instructions stand in front of the loops that do not change what they compute with, as LLVM's passes leave them
-    where they are."""
+    where they are. `trusted` is what comes from passes that check where they put things in shared memory."""
     ops = ops_in(module.body.block)
     for op in ops:
         if not isinstance(op, GlobalOp | FuncOp) and HOST_CODE not in op.attributes:
@@ -204,7 +207,11 @@ def convert_module(
     functions = [op for op in ops if isinstance(op, FuncOp)]
     # They are the module's: the first kernel brings them all.
     result = LlvmModule(
-        target, [convert_function(op, target, () if n else variables, debug, places) for n, op in enumerate(functions)]
+        target,
+        [
+            convert_function(op, target, () if n else variables, debug, places, trusted)
+            for n, op in enumerate(functions)
+        ],
     )
     calls = {
         kernel.name: [name for name in kernel.builder.declarations if not name.startswith("llvm.")]

@@ -110,10 +110,13 @@ def end_barrier_objects(function: FuncOp) -> None:
 def exchange_rooms(function: FuncOp, gpu: Target, asks: Callable[[Operation], bool]) -> dict[Operation, int]:
     """How many bytes of shared memory exchanges of each op that `asks` may take, beside what lives just then, and which
     this places."""
+    asking = set(filter(asks, ops_of(function)))
+    if not asking:
+        return {}
     storages = PlacedStorages(function, gpu)
     rooms = {}
     for op, floor in storages.floors():
-        if not asks(op):
+        if op not in asking:
             continue
         free = storages.free(storages.lives.of_exchange(op)) if storages.placed else ()
         rooms[op] = max(storages.limit - floor, 0, *(room.size for room in free))
