@@ -15,6 +15,7 @@ gives them that transposes bytes.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from libtile.atoms.mma_moves import NOWHERE, Grid, Moves, moves, powers, tile_layout, warp_moves
 from libtile.atoms.operand_types import packed_elements
@@ -53,6 +54,14 @@ def fragments(
 ) -> tuple[LinearLayout, LinearLayout, LinearLayout]:
     """The layouts of A, B and C for an atom and for so many warps along batches, rows and columns, which have so many
     columns each side by side."""
+    a_shape, b_shape, c_shape = map(tuple, shapes)
+    return _fragments(atom, grid, (a_shape, b_shape, c_shape), columns)
+
+
+@lru_cache(maxsize=256)
+def _fragments(
+    atom: MmaAtom, grid: Grid, shapes: tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]], columns: int
+) -> tuple[LinearLayout, LinearLayout, LinearLayout]:
     packed = packed_elements(atom.a)
     a_shape, b_shape, c_shape = shapes
     batches, down, across = grid

@@ -25,6 +25,7 @@ Dimensions are ordered, the first being the fastest-moving when bits are numbere
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from itertools import product as cartesian_product
 
 from libtile.layouts import f2
@@ -47,11 +48,23 @@ class LinearLayout:
     """A linear map from named input dimensions to named output dimensions.
 
     `bases[name][i]` is the output index (one integer per output dimension) of bit i of input dimension `name`;
-    `outs` maps each output dimension to its number of bits. Build one with `LinearLayout.of`.
+    `outs` maps each output dimension to its number of bits. Build one with `LinearLayout.of`. What is asked of a layout
+    again and again it keeps.
     """
 
     bases: tuple[tuple[str, tuple[tuple[int, ...], ...]], ...]
     outs: tuple[tuple[str, int], ...]
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.bases, self.outs))
+
+    def __getstate__(self) -> dict[str, object]:
+        """What is pickled: another process hashes names in its own way."""
+        return {"bases": self.bases, "outs": self.outs}
 
     # -- making -------------------------------------------------------------------------------------------------
 
@@ -98,17 +111,21 @@ class LinearLayout:
 
     # -- looking ------------------------------------------------------------------------------------------------
 
-    @property
+    @cached_property
     def in_dims(self) -> tuple[str, ...]:
         return tuple(name for name, _ in self.bases)
 
-    @property
+    @cached_property
     def out_dims(self) -> tuple[str, ...]:
         return tuple(name for name, _ in self.outs)
 
+    @cached_property
+    def _vectors(self) -> dict[str, tuple[tuple[int, ...], ...]]:
+        return dict(self.bases)
+
     def basis(self, in_dim: str) -> tuple[tuple[int, ...], ...]:
         """Basis vectors of an input dimension, from bit 0; empty for a dimension that the layout does not have."""
-        return dict(self.bases).get(in_dim, ())
+        return self._vectors.get(in_dim, ())
 
     def in_size(self, in_dim: str) -> int:
         return 1 << len(self.basis(in_dim))
@@ -124,7 +141,7 @@ class LinearLayout:
     def out_bits(self) -> int:
         return sum(bits for _, bits in self.outs)
 
-    @property
+    @cached_property
     def shape(self) -> tuple[int, ...]:
         """Sizes of the output dimensions."""
         return tuple(1 << bits for _, bits in self.outs)
@@ -151,9 +168,8 @@ class LinearLayout:
     def __call__(self, **place: int) -> dict[str, int]:
         """The output index of a place; input dimensions not given are 0. KeyError for an unknown dimension."""
         coordinates = [0] * len(self.outs)
-        bases = dict(self.bases)
         for name, value in place.items():
-            vectors = bases[name]
+            vectors = self._vectors[name]
             if not 0 <= value < 1 << len(vectors):
                 raise ValueError(f"{name}={value} is outside of [0, {1 << len(vectors)})")
             while value:
@@ -174,8 +190,12 @@ class LinearLayout:
     def is_invertible(self) -> bool:
         return self.in_bits == self.out_bits and self.is_injective
 
-    def free_bits(self) -> dict[str, int]:
+    def free_bits(self) -> Mapping[str, int]:
         """For each input dimension a mask of the bits that hold no new element (they repeat what others hold)."""
+        return self._free_bits
+
+    @cached_property
+    def _free_bits(self) -> Mapping[str, int]:
         basis = f2.Basis()
         masks = {}
         for name, vectors in self.bases:

@@ -32,9 +32,14 @@ def register_groups(layout: LinearLayout, dim: int, count: int) -> list[tuple[in
     `count` is a power of two. All groups have one size: the largest that the layout has, whose first member's index
     is a multiple of it in every thread.
     """
+    return list(_register_groups(layout, dim, count))
+
+
+@lru_cache(maxsize=1024)
+def _register_groups(layout: LinearLayout, dim: int, count: int) -> tuple[tuple[int, ...], ...]:
     registers = unique_registers(layout)
     if not layout.out_dims or count <= 1:
-        return [(r,) for r in registers]
+        return tuple((r,) for r in registers)
     size = 1
     steps: list[int] = []
     bases = [(1 << i, vector) for i, vector in enumerate(layout.basis(REGISTER))]
@@ -51,4 +56,4 @@ def register_groups(layout: LinearLayout, dim: int, count: int) -> list[tuple[in
     for first in registers:
         if first & stepping == 0:
             result.append(tuple(first + sum(s for i, s in enumerate(steps) if k >> i & 1) for k in range(size)))
-    return result
+    return tuple(result)

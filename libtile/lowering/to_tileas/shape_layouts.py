@@ -7,6 +7,7 @@ Layouts have the input dimensions register, lane, warp and the output dimensions
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from math import prod
 
 from libtile.layouts import LANE, REGISTER, WARP, LinearLayout
@@ -21,6 +22,7 @@ __all__ = [
 WARP_SIZE = 32
 
 
+@lru_cache(maxsize=64)
 def scalar_layout(warps: int) -> LinearLayout:
     """The layout of a tile of rank 0: every thread holds it."""
     return LinearLayout.of({REGISTER: [], LANE: [()] * 5, WARP: [()] * (warps.bit_length() - 1)}, {})
@@ -31,6 +33,11 @@ def spread(shape: Sequence[int], warps: int, vector: int, order: Sequence[int]) 
 
     Threads go along the dimensions in `order`; those that find no element left hold copies.
     """
+    return _spread(tuple(shape), warps, vector, tuple(order))
+
+
+@lru_cache(maxsize=1024)
+def _spread(shape: tuple[int, ...], warps: int, vector: int, order: tuple[int, ...]) -> LinearLayout:
     if not shape:
         return scalar_layout(warps)
     rank = len(shape)
