@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Ops that are made and copied here are what xDSL makes of them."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 import libtile
 from generators import growing
 from libtile.dialects.cuda_tile.ops import OPS
+from libtile.ir.op_making import append
 from libtile.ir.places import ops_in, ops_of
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -120,6 +122,43 @@ def test_a_copy_takes_the_values_that_it_is_given_and_tells_its_own() -> None:
     assert values[add.results[0]] is copy.results[0]
     bare = add.clone(clone_operands=False)
     assert not bare.operands and bare.properties == add.properties and bare.properties is not add.properties
+
+
+def test_uses_of_a_result_get_another_value_as_by_xdsl() -> None:
+    """Their order included; one op uses it twice, and the other value has uses before."""
+
+    def replaced(replace: Callable[[SSAValue, SSAValue], None]) -> list[object]:
+        module = _module(EXAMPLES / "attention.bc")
+        ops = [op for op in ops_of(module) if op.results]
+        for op in ops:
+            others = [o.results[0] for o in ops if o.results[0].type == op.results[0].type]
+            if op.results[0].first_use is not None:
+                op.results[0].first_use.operation.operands[0] = op.results[0]
+                replace(op.results[0], others[len(others) // 2])
+        return _shape(module)
+
+    ours = replaced(lambda value, other: value.replace_all_uses_with(other))
+    assert ours == replaced(vars(SSAValue)["replace_all_uses_with"])
+
+
+def test_a_result_that_is_used_is_not_erased() -> None:
+    op = next(op for op in ops_of(_module(EXAMPLES / "gemm.bc")) if op.results and op.results[0].first_use is not None)
+    op.detach()
+    with pytest.raises(ValueError, match="still has uses"):
+        op.erase()
+    op.erase(safe_erase=False)
+    assert op.results[0].first_use is None
+
+
+def test_ops_are_appended_as_by_xdsl() -> None:
+    ops = ops_in(_module(growing.loop_row(2)).regions[0].block.first_op.regions[0].block)  # type: ignore[union-attr]
+    one, other = Block(), Block()
+    for op in ops:
+        append(one, op.clone())
+        other.add_op(op.clone())
+    assert [op.name for op in one.ops] == [op.name for op in other.ops] == [op.name for op in ops]
+    assert [op.name for op in reversed(one.ops)] == [op.name for op in reversed(other.ops)]
+    assert all(op.parent is one for op in one.ops) and one.last_op is ops_in(one)[-1]
 
 
 def test_what_is_created_has_its_parts_and_its_place() -> None:

@@ -81,6 +81,11 @@ def test_making_an_op_that_passes_are_about_is_noticed() -> None:
             made_now = make() or made[2]
         assert heard == {type(made_now)}
     with listening() as heard:
+        with listening() as within:
+            scf.YieldOp()
+        made[0].clone()
+    assert (within, heard) == ({scf.YieldOp}, {scf.YieldOp, type(made[0])})
+    with listening() as heard:
         pass
     assert not heard
 
