@@ -39,6 +39,7 @@ from libtile.lowering.tileas.products.packed_products import pack_products
 from libtile.lowering.tileas.products.product_forms import (
     are_fed,
     by_loop,
+    products_in_loops,
     transpose_of_zeros,
     transposed,
     without_batch,
@@ -364,28 +365,24 @@ def _by_one_group(function: FuncOp) -> FuncOp:
 
 def _by_warpgroups(function: FuncOp) -> FuncOp:
     """Layouts for a product of warpgroups, which is one of matrices; its transpose, where it has too few rows."""
-    (product,) = _in_loops(function)
+    (product,) = products_in_loops(function)
     shape = shape_of(product.result.type)
     turned = shape[-2] % wgmma.ROWS and not shape[-1] % wgmma.ROWS
     if len(shape) == 2 and not turned and (_part_shape(function, product) is None or not is_crowded(product)):
         return convert_function(function, whole_rows=True)
     copy = function.clone()
-    (product,) = _in_loops(copy)
+    (product,) = products_in_loops(copy)
     product = without_batch(product)
     product = (transposed(product) if turned else None) or product
     _cut_crowded(copy, product)
     return convert_function(copy, whole_rows=True)
 
 
-def _in_loops(function: FuncOp) -> list[DotOp]:
-    return [op for op in ops_of(function, DotOp) if isinstance(op.parent_op(), scf.ForOp)]
-
-
 def _by_registers(function: FuncOp, *, turns: bool) -> FuncOp:
     """Layouts for a product of warpgroups whose left operand threads read to registers, of the transpose if it
     `turns`."""
     copy = function.clone()
-    (product,) = _in_loops(copy)
+    (product,) = products_in_loops(copy)
     product = without_batch(product)
     product = (transposed(product) if turns else None) or product
     _cut_crowded(copy, product)
@@ -411,7 +408,7 @@ def _part_shape(function: FuncOp, product: DotOp) -> tuple[int, int] | None:
 def _by_single_batches(function: FuncOp) -> FuncOp:
     """Layouts for the products of warpgroups that one of several matrices becomes."""
     copy = function.clone()
-    (product,) = (op for op in copy.walk() if isinstance(op, DotOp) and isinstance(op.parent_op(), scf.ForOp))
+    (product,) = products_in_loops(copy)
     in_single_batches(product)
     return convert_function(copy, whole_rows=True)
 
@@ -459,7 +456,7 @@ def _chained_in_tensor_memory(function: FuncOp) -> FuncOp:
     spec = function.kernel_spec
     assert spec is not None
     copy = function.clone()
-    products = _in_loops(copy)
+    products = products_in_loops(copy)
     warps = tcgen05.row_warps(shape_of(products[0].result.type)[-2])
     copy.properties["kernel_spec"] = KernelSpecAttr(spec.entry, warps, spec.num_ctas, spec.occupancy, spec.target)
     for product in products:

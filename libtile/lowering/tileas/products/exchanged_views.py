@@ -19,19 +19,17 @@ from typing import TypeVar
 from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, i1, i64
 from xdsl.ir import SSAValue
 
-from libtile.dialects import scf
 from libtile.dialects.nv_tileaa.attributes import TilingAttr
-from libtile.dialects.nv_tileaa.collectives import DotOp
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileaa.memory import TiledLoadOp
 from libtile.dialects.nv_tileaa.pointers import BlockTileOp, MakeMemRefOp
 from libtile.dialects.nv_tileaa.shapes import PermuteOp, integers_of
 from libtile.dialects.nv_tileaa.types import TiledViewType
 from libtile.ir.operands import set_operand
-from libtile.ir.places import ops_of
 from libtile.ir.tile_form import erase
 from libtile.lowering.discardable import OUTSIDE
 from libtile.lowering.tileas.inserter import Inserter
+from libtile.lowering.tileas.products.product_forms import products_in_loops
 from libtile.lowering.tileas.products.result_parts import is_plain_access
 from libtile.lowering.to_tileas.accesses import numbers
 from libtile.targets import Target
@@ -43,7 +41,7 @@ def exchange_views(function: FuncOp, gpu: Target) -> None:
     """Exchange the views of permuted operands of products in a function's loops, for targets with agents."""
     if not gpu.has("tma"):
         return
-    for product in [op for op in ops_of(function, DotOp) if isinstance(op.parent_op(), scf.ForOp)]:
+    for product in products_in_loops(function):
         for operand in (product.a, product.b):
             permute = operand.owner
             if isinstance(permute, PermuteOp) and permute.parent is product.parent and operand.has_one_use():

@@ -28,10 +28,10 @@ from libtile.dialects.nv_tileaa.memory import TiledLoadOp
 from libtile.dialects.nv_tileaa.shapes import ConstantOp, ExpandDimsOp, ExtractSliceOp, PermuteOp, ViewOp, integers_of
 from libtile.dialects.nv_tileaa.tokens import JoinMemTokenOp
 from libtile.dialects.nv_tileaa.types import MemTokenType
-from libtile.ir.places import ops_of
 from libtile.ir.tile_form import element_of, erase, shape_of
 from libtile.lowering.tileas.cleanup import drop_unused
 from libtile.lowering.tileas.inserter import Inserter
+from libtile.lowering.tileas.products.product_forms import products_in_loops
 from libtile.lowering.tileas.products.result_parts import Part, Piece, cut_result, is_plain_access
 from libtile.lowering.to_tileas.elementwise import is_elementwise
 from libtile.numerics.elements import STORAGE_BYTES
@@ -45,15 +45,11 @@ FEWEST = 64
 def with_narrow_tiles(function: FuncOp) -> FuncOp | None:
     """A copy of the function whose products of wide tiles in loops are products of narrower ones; None where there are
     none that can be cut."""
-    if not any(map(_is_wide, _products(function))):
+    if not any(map(_is_wide, products_in_loops(function))):
         return None
     copy = function.clone()
-    cut = [_cut_depth(op) or _cut_rows(op) for op in _products(copy) if _is_wide(op)]
+    cut = [_cut_depth(op) or _cut_rows(op) for op in products_in_loops(copy) if _is_wide(op)]
     return copy if any(cut) else None
-
-
-def _products(function: FuncOp) -> list[DotOp]:
-    return [op for op in ops_of(function, DotOp) if isinstance(op.parent_op(), scf.ForOp)]
 
 
 def _is_wide(product: DotOp) -> bool:

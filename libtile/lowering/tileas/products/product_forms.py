@@ -154,6 +154,11 @@ def transpose_of_zeros(product: DotOp) -> None:
     erase(product)
 
 
+def products_in_loops(function: Operation) -> list[DotOp]:
+    """The products of a function that stand right in a loop."""
+    return [op for op in ops_of(function, DotOp) if isinstance(op.parent_op(), scf.ForOp)]
+
+
 def are_fed(dots: Sequence[AnyDot]) -> bool:
     """Whether no product of a body reads, as an operand and not as its sum, what another one of them gives."""
     for product in dots:
