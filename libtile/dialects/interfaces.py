@@ -374,7 +374,7 @@ _TOKENS = ("cuda_tile.token", "nv_tileaa.mem_token")
 
 def is_token(value: SSAValue) -> bool:
     """Whether a value is a token of memory."""
-    return value._type.name in _TOKENS
+    return value.type.name in _TOKENS
 
 
 # -- folding ----------------------------------------------------------------------------------------------------------

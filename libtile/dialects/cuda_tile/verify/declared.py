@@ -255,7 +255,7 @@ def _fixed(rows: tuple[tuple[TypePredicate, str, bool, bool], ...], what: str) -
     def check(op: CudaTileOp) -> None:
         values = op._operands if what == "operand" else op.results
         for index, (value, (holds, summary, _, _)) in enumerate(zip(values, rows)):
-            if not holds(value._type):
+            if not holds(value.type):
                 fail(op, f"{what} #{index} must be {summary}, but got {quoted(value.type)}")
 
     return check
