@@ -38,6 +38,9 @@ from libtile.targets import DATA_LAYOUT, TRIPLE, Target
 AXES = "xyz"
 """The dimensions of a grid."""
 
+MOST_BLOCKS = {"x": 2**31 - 1, "y": 2**16 - 1, "z": 2**16 - 1}
+"""Along each of them (CUDA Programming Guide, "Maximum x-dimension of a grid of thread blocks")."""
+
 
 @dataclass(slots=True)
 class Value:
@@ -85,8 +88,48 @@ class Block:
     terminated: bool = False
     loops: tuple[Block, ...] = ()
     """For each loop that it is in, from the outermost on, the block that enters the loop."""
-    computed: dict[str, Value] = field(default_factory=dict)
-    """What `KernelBuilder.compute` has put here, by the text of the instruction."""
+    dominator: Block | None = None
+    """The nearest block that all ways here lead through; None for the first one, and where no way leads to."""
+    level: int = 0
+    """How many blocks dominate it."""
+    above: Block | None = None
+    """One of these, further up, so that one of a given level is found in few steps."""
+
+    def entered_from(self, source: Block) -> None:
+        """Another way leads here. All that lead here from in front of it are known when it is started."""
+        if self.level == 0:
+            self.dominator = source
+        elif self.dominator is not None:
+            self.dominator = _common_dominator(self.dominator, source)
+        parent = self.dominator
+        assert parent is not None
+        self.level = parent.level + 1
+        higher = parent.above
+        even = higher is not None and higher.above is not None and parent.level - higher.level == higher.level - higher.above.level
+        self.above = higher.above if even else parent
+
+    def dominates(self, other: Block) -> bool:
+        """Whether all ways to another block, or it is this one, lead through this one."""
+        return other.dominator_at(self.level) is self
+
+    def dominator_at(self, level: int) -> Block:
+        """The block of a level, at most its own, among itself and those that dominate it."""
+        block = self
+        while block.level > level:
+            above = block.above if block.above is not None and block.above.level >= level else block.dominator
+            assert above is not None
+            block = above
+        return block
+
+
+def _common_dominator(a: Block, b: Block) -> Block:
+    """The nearest block that dominates two blocks, which may be one of them."""
+    level = min(a.level, b.level)
+    a, b = a.dominator_at(level), b.dominator_at(level)
+    while a is not b:
+        assert a.dominator is not None and b.dominator is not None and a.above is not None and b.above is not None
+        a, b = (a.dominator, b.dominator) if a.above is b.above else (a.above, b.above)
+    return a
 
 
 @dataclass(slots=True)
@@ -179,6 +222,8 @@ class KernelBuilder:
         self._moved: dict[str, tuple[Value, tuple[tuple[Value, LlvmType], ...], int]] = {}
         """Pointers that lie behind another one: by so many units each, and so many bytes."""
         self._chains: dict[str, int] = {}
+        self._computed: dict[str, tuple[Block, Value]] = {}
+        """What `compute` has put where, by the text of the instruction: of several the last one."""
         self._barriers = 0
         self._functions: set[str] = set()
 
@@ -245,9 +290,11 @@ class KernelBuilder:
         loops, depths = self.block.loops, self._depths
         depth = max(depths.get(operand.text, 0) for operand in operands) if loops else 0
         block = loops[depth] if depth < len(loops) else self.block
-        value = block.computed.get(text)
-        if value is None:
-            value = block.computed[text] = self._emit_in(block, type_, text)
+        known = self._computed.get(text)
+        if known is not None and known[0].dominates(self.block):
+            return known[1]
+        value = self._emit_in(block, type_, text)
+        self._computed[text] = block, value
         return value
 
     def by_depth(self, values: Iterable[Value]) -> list[list[Value]]:
@@ -273,10 +320,15 @@ class KernelBuilder:
 
     def branch(self, target: Block) -> None:
         self.line(f"br label %{target.name}")
-        self.block.terminated = True
+        self._end(target)
 
     def conditional_branch(self, condition: Value, then: Block, otherwise: Block) -> None:
         self.line(f"br i1 {condition.text}, label %{then.name}, label %{otherwise.name}")
+        self._end(then, otherwise)
+
+    def _end(self, *targets: Block) -> None:
+        for target in targets:
+            target.entered_from(self.block)
         self.block.terminated = True
 
     def phi(self, type_: LlvmType, block: Block) -> tuple[Value, Callable[[Value, Block], None]]:
@@ -476,9 +528,8 @@ class KernelBuilder:
         """The thread's number among those that run this code, 0 to threads - 1."""
 
         def make() -> Value:
-            number = self.call("llvm.nvvm.read.ptx.sreg.tid.x", I32, [])
-            first = self.agent.first_warp if self.agent is not None else 0
-            return self.add(number, integer(I32, -first * self.target.warp_size))
+            first = self.agent.first_warp * self.target.warp_size if self.agent is not None else 0
+            return self.add(self._register("tid.x", first, first + self.threads), integer(I32, -first))
 
         return self.special("tid", make)
 
@@ -499,15 +550,20 @@ class KernelBuilder:
         if self.program is not None:
             return self.program["xyz".index(axis)]
         register = "clusterid" if self.target.has("cluster") else "ctaid"
-        return self.special(f"block.{axis}", lambda: self.call(f"llvm.nvvm.read.ptx.sreg.{register}.{axis}", I32, []))
+        return self.special(f"block.{axis}", lambda: self._register(f"{register}.{axis}", 0, MOST_BLOCKS[axis]))
 
     def num_blocks(self, axis: str) -> Value:
         register = "nclusterid" if self.target.has("cluster") else "nctaid"
-        return self.special(f"blocks.{axis}", lambda: self.call(f"llvm.nvvm.read.ptx.sreg.{register}.{axis}", I32, []))
+        return self.special(f"blocks.{axis}", lambda: self._register(f"{register}.{axis}", 1, MOST_BLOCKS[axis] + 1))
 
     def cta_rank(self) -> Value:
         """The number of this CTA among those of its cluster."""
         return self.special("rank", lambda: self.call("llvm.nvvm.read.ptx.sreg.cluster.ctarank", I32, []))
+
+    def _register(self, name: str, lowest: int, end: int) -> Value:
+        """A special register, an unsigned number of a range that ends in front of `end`."""
+        named = self.declare(f"llvm.nvvm.read.ptx.sreg.{name}", I32, [])
+        return self.emit(I32, f"call range(i32 {lowest}, {integer(I32, end).text}) i32 {named}()")
 
     # -- small instructions -------------------------------------------------------------------------------------
 
