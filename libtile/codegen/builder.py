@@ -38,9 +38,6 @@ from libtile.targets import DATA_LAYOUT, TRIPLE, Target
 AXES = "xyz"
 """The dimensions of a grid."""
 
-MOST_BLOCKS = {"x": 2**31 - 1, "y": 2**16 - 1, "z": 2**16 - 1}
-"""Along each of them (CUDA Programming Guide, "Maximum x-dimension of a grid of thread blocks")."""
-
 
 @dataclass(slots=True)
 class Value:
@@ -222,6 +219,8 @@ class KernelBuilder:
         self._moved: dict[str, tuple[Value, tuple[tuple[Value, LlvmType], ...], int]] = {}
         """Pointers that lie behind another one: by so many units each, and so many bytes."""
         self._chains: dict[str, int] = {}
+        self._sums: dict[str, tuple[Value, Value]] = {}
+        """Sums of 64 bits of what different loops change: their terms, first what the fewest do."""
         self._computed: dict[str, tuple[Block, Value]] = {}
         """What `compute` has put where, by the text of the instruction: of several the last one."""
         self._barriers = 0
@@ -529,7 +528,9 @@ class KernelBuilder:
 
         def make() -> Value:
             first = self.agent.first_warp * self.target.warp_size if self.agent is not None else 0
-            return self.add(self._register("tid.x", first, first + self.threads), integer(I32, -first))
+            name = self.declare("llvm.nvvm.read.ptx.sreg.tid.x", I32, [])
+            number = self.emit(I32, f"call range(i32 {first}, {first + self.threads}) i32 {name}()")
+            return self.add(number, integer(I32, -first))
 
         return self.special("tid", make)
 
@@ -550,20 +551,15 @@ class KernelBuilder:
         if self.program is not None:
             return self.program["xyz".index(axis)]
         register = "clusterid" if self.target.has("cluster") else "ctaid"
-        return self.special(f"block.{axis}", lambda: self._register(f"{register}.{axis}", 0, MOST_BLOCKS[axis]))
+        return self.special(f"block.{axis}", lambda: self.call(f"llvm.nvvm.read.ptx.sreg.{register}.{axis}", I32, []))
 
     def num_blocks(self, axis: str) -> Value:
         register = "nclusterid" if self.target.has("cluster") else "nctaid"
-        return self.special(f"blocks.{axis}", lambda: self._register(f"{register}.{axis}", 1, MOST_BLOCKS[axis] + 1))
+        return self.special(f"blocks.{axis}", lambda: self.call(f"llvm.nvvm.read.ptx.sreg.{register}.{axis}", I32, []))
 
     def cta_rank(self) -> Value:
         """The number of this CTA among those of its cluster."""
         return self.special("rank", lambda: self.call("llvm.nvvm.read.ptx.sreg.cluster.ctarank", I32, []))
-
-    def _register(self, name: str, lowest: int, end: int) -> Value:
-        """A special register, an unsigned number of a range that ends in front of `end`."""
-        named = self.declare(f"llvm.nvvm.read.ptx.sreg.{name}", I32, [])
-        return self.emit(I32, f"call range(i32 {lowest}, {integer(I32, end).text}) i32 {named}()")
 
     # -- small instructions -------------------------------------------------------------------------------------
 
@@ -574,6 +570,8 @@ class KernelBuilder:
         if isinstance(a.type, IntType) and operation.startswith(CHAINED):
             known = self._chains
             known[value.text] = 1 + max(known.get(a.text, 0), known.get(b.text, 0))
+            if self.places and operation == "add" and a.type is I64 and self._depth(a) != self._depth(b):
+                self._sums[value.text] = (a, b) if self._depth(a) < self._depth(b) else (b, a)
         return value
 
     def add(self, a: Value, b: Value) -> Value:
@@ -634,7 +632,7 @@ class KernelBuilder:
         if by.constant is not None:
             more += by.constant * unit.bits // 8
         else:
-            terms = (*terms, (by, unit))
+            terms = (*terms, *((term, unit) for term in self._sums.get(by.text, (by,))))
             if base.type is SHARED_POINTER:
                 terms = tuple(sorted(terms, key=lambda term: self._depth(term[0])))
         made = start

@@ -150,6 +150,7 @@ class Places:
         self._terms: dict[tuple[int, int], Value] = {}
         self._places: dict[int, tuple[int, ...]] = {}
         self._bounds: dict[tuple[int, int], Value] = {}
+        self._counts: dict[int, int] = {}
         self._shared = b.by_depth(self._shared_terms())
         self._common = self._sum(term for terms in self._shared for term in terms)
 
@@ -266,10 +267,24 @@ class Places:
         return self._bounds[key]
 
     def mask(self, register: int) -> Value | None:
-        """Whether a register's element lies within the tensor; None when it always does."""
-        parts = self.b.by_depth(self._within(register, t) for t in self.accesses.masked)
-        conditions = [condition for part in parts for condition in part]
-        return functools.reduce(self.b.and_, conditions) if conditions else None
+        """Whether a register's element lies within the tensor; None when it always does.
+
+        LLVM selects by the second operand of a conjunction first, which is that of the most accesses: they share it.
+        """
+        conditions = {self._within(register, t): self._different(t) for t in self.accesses.masked}
+        joined: Value | None = None
+        most = 0
+        for condition in (condition for part in self.b.by_depth(conditions) for condition in part):
+            operands = (joined, condition) if most > conditions[condition] else (condition, joined)
+            joined = condition if joined is None else self.b.and_(*operands)
+            most = max(most, conditions[condition])
+        return joined
+
+    def _different(self, t: int) -> int:
+        """How many positions along t a thread's accesses have."""
+        if t not in self._counts:
+            self._counts[t] = len({self._key(group[0], t) for group in self.groups()})
+        return self._counts[t]
 
     def left(self, register: int, t: int, most: int) -> Value:
         """How many elements from a register's on lie within the tensor along t, at most so many, as an i32."""
