@@ -221,8 +221,11 @@ class KernelBuilder:
         self._chains: dict[str, int] = {}
         self._sums: dict[str, tuple[Value, Value]] = {}
         """Sums of 64 bits of what different loops change: their terms, first what the fewest do."""
-        self._computed: dict[str, tuple[Block, Value]] = {}
-        """What `compute` has put where, by the text of the instruction: of several the last one."""
+        self._left = 0
+        """How many loops have been left so far."""
+        self._computed: dict[str, tuple[Block, Value, int]] = {}
+        """What `compute` has put where, by the text of the instruction, and how many loops had been left by then: of
+        several the last one."""
         self._barriers = 0
         self._functions: set[str] = set()
 
@@ -251,6 +254,7 @@ class KernelBuilder:
         self._loops = (*outer, self.block)
         yield
         self._loops = outer
+        self._left += 1
 
     def start(self, block: Block) -> None:
         """Continue in this block."""
@@ -283,17 +287,22 @@ class KernelBuilder:
 
     def compute(self, type_: LlvmType, text: str, operands: Sequence[Value]) -> Value:
         """An instruction that has no effect and is defined for all operands; with `places`, in front of the loops
-        around it that do not change these, and once for all that need it there."""
+        around it that do not change these.
+
+        It is there once for all that need it, in the blocks that its own dominates; but not in a register through a
+        loop that does not need it."""
         if not self.places:
             return self.emit(type_, text)
         loops, depths = self.block.loops, self._depths
         depth = max(depths.get(operand.text, 0) for operand in operands) if loops else 0
         block = loops[depth] if depth < len(loops) else self.block
         known = self._computed.get(text)
-        if known is not None and known[0].dominates(self.block):
-            return known[1]
+        if known is not None:
+            there, value, left = known
+            if there is block or left == self._left and there.dominates(self.block):
+                return value
         value = self._emit_in(block, type_, text)
-        self._computed[text] = block, value
+        self._computed[text] = block, value, self._left
         return value
 
     def by_depth(self, values: Iterable[Value]) -> list[list[Value]]:

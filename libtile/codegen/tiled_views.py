@@ -275,8 +275,12 @@ class Places:
         joined: Value | None = None
         most = 0
         for condition in (condition for part in self.b.by_depth(conditions) for condition in part):
-            operands = (joined, condition) if most > conditions[condition] else (condition, joined)
-            joined = condition if joined is None else self.b.and_(*operands)
+            if joined is None:
+                joined = condition
+            elif conditions[condition] > most:
+                joined = self.b.and_(condition, joined)
+            else:
+                joined = self.b.and_(joined, condition)
             most = max(most, conditions[condition])
         return joined
 
