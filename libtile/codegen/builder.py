@@ -85,12 +85,16 @@ class Block:
     terminated: bool = False
     loops: tuple[Block, ...] = ()
     """For each loop that it is in, from the outermost on, the block that enters the loop."""
+    behind: bool = False
+    """Whether a loop is left to here."""
     dominator: Block | None = None
     """The nearest block that all ways here lead through; None for the first one, and where no way leads to."""
     level: int = 0
     """How many blocks dominate it."""
     above: Block | None = None
     """One of these, further up, so that one of a given level is found in few steps."""
+    passed: int = 0
+    """How many loops end between these."""
 
     def entered_from(self, source: Block) -> None:
         """Another way leads here. All that lead here from in front of it are known when it is started."""
@@ -100,7 +104,7 @@ class Block:
             self.dominator = _common_dominator(self.dominator, source)
         parent = self.dominator
         assert parent is not None
-        self.level = parent.level + 1
+        self.level, self.passed = parent.level + 1, parent.passed + self.behind
         higher = parent.above
         even = higher is not None and higher.above is not None and parent.level - higher.level == higher.level - higher.above.level
         self.above = higher.above if even else parent
@@ -221,11 +225,8 @@ class KernelBuilder:
         self._chains: dict[str, int] = {}
         self._sums: dict[str, tuple[Value, Value]] = {}
         """Sums of 64 bits of what different loops change: their terms, first what the fewest do."""
-        self._left = 0
-        """How many loops have been left so far."""
-        self._computed: dict[str, tuple[Block, Value, int]] = {}
-        """What `compute` has put where, by the text of the instruction, and how many loops had been left by then: of
-        several the last one."""
+        self._computed: dict[str, tuple[Block, Value]] = {}
+        """What `compute` has put where, by the text of the instruction: of several the last one."""
         self._barriers = 0
         self._functions: set[str] = set()
 
@@ -245,6 +246,7 @@ class KernelBuilder:
             f"{hint}.{self._labels}" if hint != "entry" else "entry",
             hint,
             loops=self._loops[:-1] if behind else self._loops,
+            behind=behind,
         )
 
     @contextmanager
@@ -254,7 +256,6 @@ class KernelBuilder:
         self._loops = (*outer, self.block)
         yield
         self._loops = outer
-        self._left += 1
 
     def start(self, block: Block) -> None:
         """Continue in this block."""
@@ -298,11 +299,11 @@ class KernelBuilder:
         block = loops[depth] if depth < len(loops) else self.block
         known = self._computed.get(text)
         if known is not None:
-            there, value, left = known
-            if there is block or left == self._left and there.dominates(self.block):
+            there, value = known
+            if there is block or there.passed == self.block.passed and there.dominates(self.block):
                 return value
         value = self._emit_in(block, type_, text)
-        self._computed[text] = block, value, self._left
+        self._computed[text] = block, value
         return value
 
     def by_depth(self, values: Iterable[Value]) -> list[list[Value]]:
