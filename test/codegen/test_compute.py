@@ -1,14 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Where the builder puts instructions without effects: in front of loops that do not change their operands, and once.
-And words that are taken apart are found again."""
+"""Where the builder puts instructions without effects: in front of loops that do not change their operands, and once
+for all that its block dominates. And words that are taken apart are found again."""
 
 from __future__ import annotations
 
+import random
+import re
 from collections.abc import Callable
 
+import pytest
+
+from libtile.backend import nvptx
 from libtile.codegen import control, conversions
-from libtile.codegen.builder import KernelBuilder, Value, integer
-from libtile.codegen.llvm_types import FLOAT, I16, I32, VOID
+from libtile.codegen.builder import Agent, Block, KernelBuilder, Value, integer
+from libtile.codegen.llvm_types import FLOAT, GLOBAL_POINTER, I16, I32, I64, VOID
 from libtile.codegen.memory import Words, pack_words
 from libtile.codegen.stored_bits import as_integer
 from libtile.targets import target
@@ -110,6 +115,182 @@ def test_the_same_instruction_is_there_once() -> None:
     first: list[Value] = []
     loop(b, n, lambda _: first.append(b.mul(n, n)))
     assert places(b, "mul") == ["entry"] and first[0].text in blocks(b)["entry"][-2]
+
+
+def test_what_a_block_has_computed_its_branches_use() -> None:
+    b, n = builder()
+    first = b.mul(n, n)
+    with b.when(b.compare("slt", n, ONE)):
+        assert b.mul(n, n) is first
+        with b.when(b.compare("eq", n, ONE)):
+            assert b.mul(n, n) is first
+    assert b.mul(n, n) is first
+    loop(b, n, lambda turn: use(b, b.add(b.mul(n, n), turn)))
+    assert places(b, "mul") == ["entry"]
+
+
+def test_what_a_branch_computes_stays_in_it() -> None:
+    b, n = builder()
+
+    def arm() -> list[control.Carried]:
+        return [b.mul(n, n)]
+
+    control.if_else(b, b.compare("slt", n, ONE), arm, arm)
+    use(b, b.mul(n, n))
+    assert places(b, "mul") == ["then", "else", "endif"]
+
+
+def test_nothing_is_held_through_a_loop_for_what_is_behind_it() -> None:
+    b, n = builder()
+    use(b, b.mul(n, n))
+    loop(b, n, lambda turn: use(b, turn))
+    use(b, b.mul(n, n))
+    assert places(b, "mul") == ["entry", "done"]
+
+
+def test_the_address_of_a_sum_moves_by_what_the_fewest_loops_change_first() -> None:
+    b, n = builder()
+    base, row = b.add_parameter(GLOBAL_POINTER), b.cast("zext", n, I64)
+
+    def body(turn: Value) -> None:
+        column = b.cast("zext", turn, I64)
+        for total in (b.add(row, column), b.add(column, row)):
+            b.line(f"store i8 0, {b.offset(base, total, I16).typed}")
+
+    loop(b, n, body)
+    assert places(b, "getelementptr") == ["entry", "body"]
+
+
+def test_numbers_of_threads_have_a_range() -> None:
+    b, _ = builder()
+    b.thread_id()
+    with b.as_agent(Agent(1, 2, 1)):
+        b.thread_id()
+    registers = [line for line in blocks(b)["entry"] if "sreg.tid.x" in line]
+    assert [line.partition("= call ")[2].partition(") ")[0] for line in registers] == ["range(i32 0, 128", "range(i32 32, 96"]
+
+
+class Program:
+    """A random program of structured control flow, which computes with what there is at each place."""
+
+    def __init__(self, seed: int):
+        self.random = random.Random(seed)
+        self.b, first = builder()
+        self.seen: list[Value] = [first, self.b.add_parameter(I32), ONE]
+        self.started = [self.b.block]
+        start = self.b.start
+
+        def recorded(block: Block) -> None:
+            self.started.append(block)
+            start(block)
+
+        self.b.start = recorded  # type: ignore[method-assign]
+        self.body(3)
+        self.b.return_()
+
+    def scoped(self, depth: int, *more: control.Carried) -> Value:
+        """A body of its own, behind which its values are not there any more."""
+        kept = self.seen
+        self.seen = [*kept, *(value for value in more if isinstance(value, Value))]
+        last = self.body(depth)
+        self.seen = kept
+        return last
+
+    def number(self) -> Value:
+        return self.random.choice(self.seen[-6:] + self.seen[:3])
+
+    def computed(self) -> Value:
+        operation = self.random.choice(["add", "mul", "xor", "sdiv"])
+        value = self.b.binary(operation, self.number(), self.number())
+        self.seen = [*self.seen, value]
+        use(self.b, value)
+        return value
+
+    def condition(self) -> Value:
+        return self.b.compare("slt", self.number(), self.number())
+
+    def body(self, depth: int) -> Value:
+        b = self.b
+        for _ in range(self.random.randint(2, 6)):
+            self.computed()
+            kind = self.random.randrange(8) if depth else 7
+            if kind == 0:
+                self.see(lambda: control.for_loop(
+                    b, ZERO, self.number(), ONE, [self.number()], lambda turn, c: [self.scoped(depth - 1, turn, *c)],
+                ))  # fmt: skip
+            elif kind == 1:
+                self.see(lambda: control.while_loop(
+                    b, [self.number()], lambda c: (self.condition(), c), lambda c: [self.scoped(depth - 1, *c)]
+                ))  # fmt: skip
+            elif kind == 2:
+                self.see(lambda: control.breaking_loop(b, [self.number()], [ONE], self.leaving(depth)))
+            elif kind == 3:
+                with b.when(self.condition()):
+                    self.scoped(depth - 1)
+            elif kind in (4, 5):
+                self.see(lambda: control.if_else(
+                    b, self.condition(), lambda: [self.scoped(depth - 1)], lambda: [self.scoped(depth - 1)]
+                ))  # fmt: skip
+        return self.computed()
+
+    def see(self, make: Callable[[], list[control.Carried]]) -> None:
+        """What a loop or a conditional gives is there behind it."""
+        given = make()
+        self.seen = [*self.seen, *(value for value in given if isinstance(value, Value))]
+
+    def leaving(self, depth: int) -> Callable[[list[control.Carried], control.LoopExit], None]:
+        def body(carried: list[control.Carried], ways: control.LoopExit) -> None:
+            kept = self.seen
+            self.seen = [*kept, *(value for value in carried if isinstance(value, Value))]
+
+            def leave() -> list[control.Carried]:
+                ways.break_([self.scoped(depth - 1)])
+                return []
+
+            def go_on() -> list[control.Carried]:
+                ways.continue_([self.scoped(depth - 1)])
+                return []
+
+            control.if_else(self.b, self.condition(), leave, go_on)
+            self.seen = kept
+
+        return body
+
+
+def dominators(b: KernelBuilder) -> dict[str, set[str]]:
+    """For each block that a way leads to, those that all ways to it lead through, itself among them."""
+    followed: dict[str, list[str]] = {}
+    for text, _ in b.body():
+        if text.endswith(":"):
+            followed[name := text[:-1]] = []
+        elif text.startswith("  br "):
+            followed[name] += re.findall(r"label %([\w.]+)", text)
+    found = {"entry": {"entry"}}
+    before: dict[str, set[str]] = {}
+    while before != found:
+        before = {name: set(known) for name, known in found.items()}
+        for name, known in before.items():
+            for target in followed[name]:
+                found[target] = ({target} | found.get(target, known) & found[name]) if target != "entry" else found[target]
+    return found
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_dominators_are_those_of_the_program(seed: int) -> None:
+    program = Program(seed)
+    expected = dominators(program.b)
+    assert {block.name for block in program.started} == expected.keys()
+    for block in program.started:
+        assert {other.name for other in program.started if other.dominates(block)} == expected[block.name]
+        assert block.level == len(expected[block.name]) - 1
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_every_value_is_there_where_it_is_used(seed: int) -> None:
+    """LLVM's verifier says so of every use."""
+    text = Program(seed).b.module_text()
+    llvm = nvptx.load_llvm()
+    llvm.parse_assembly(text, llvm.create_context()).verify()
 
 
 def test_where_llvm_chooses_places_all_stays() -> None:
