@@ -277,7 +277,7 @@ class Places:
         for condition in (condition for part in self.b.by_depth(conditions) for condition in part):
             if joined is None:
                 joined = condition
-            elif conditions[condition] > most:
+            elif self.b.places and conditions[condition] > most:
                 joined = self.b.and_(condition, joined)
             else:
                 joined = self.b.and_(joined, condition)
