@@ -84,8 +84,13 @@ def linear_of_bits(b: KernelBuilder, value: Value, bases: Sequence[int]) -> Valu
             part = b.binary("lshr", part, integer(I32, -shift))
         result = b.or_(result, part) if disjoint else b.xor(result, part)
     for i, base in single:
-        bit = b.and_(b.binary("lshr", value, integer(I32, i)), integer(I32, 1))
-        result = b.xor(result, b.mul(bit, integer(I32, base)))
+        if b.places:  # LLVM would know of a product only that it is below twice the base
+            is_set = b.compare("ne", b.and_(value, integer(I32, 1 << i)), integer(I32, 0))
+            moved = b.select(is_set, integer(I32, base), integer(I32, 0))
+        else:
+            bit = b.and_(b.binary("lshr", value, integer(I32, i)), integer(I32, 1))
+            moved = b.mul(bit, integer(I32, base))
+        result = b.xor(result, moved)
     return result
 
 
