@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import groupby
 
+from libtile.codegen.blocks import Block, Line
 from libtile.codegen.exchange import Exchange, Exchanges
 from libtile.codegen.llvm_text import quoted, symbol
 from libtile.codegen.llvm_types import (
@@ -32,7 +33,7 @@ from libtile.codegen.llvm_types import (
 )
 from libtile.codegen.sizes import BARRIER, CHAINED, LOOPS, FunctionSize
 from libtile.codegen.symbols import own_name
-from libtile.support.records import dataclass, field
+from libtile.support.records import dataclass
 from libtile.targets import DATA_LAYOUT, TRIPLE, Target
 
 AXES = "xyz"
@@ -70,67 +71,6 @@ _PURE = tuple(
     for name in ("abs", "ctpop", "fabs", "smax", "smin", "ssub.sat", "umax", "umin", "usub.sat", "nvvm.bmsk")
 )
 """How the names of intrinsics begin that compute with numbers, have no effect and are defined for all of them."""
-
-Line = tuple[str, str]
-"""A line of LLVM IR, and the name of its debug location, such as `!12`; empty for none."""
-
-
-@dataclass(slots=True)
-class Block:
-    """A basic block under construction."""
-
-    name: str
-    hint: str = ""
-    lines: list[Line] = field(default_factory=list)
-    terminated: bool = False
-    loops: tuple[Block, ...] = ()
-    """For each loop that it is in, from the outermost on, the block that enters the loop."""
-    behind: bool = False
-    """Whether a loop is left to here."""
-    dominator: Block | None = None
-    """The nearest block that all ways here lead through; None for the first one, and where no way leads to."""
-    level: int = 0
-    """How many blocks dominate it."""
-    above: Block | None = None
-    """One of these, further up, so that one of a given level is found in few steps."""
-    passed: int = 0
-    """How many loops end between these."""
-
-    def entered_from(self, source: Block) -> None:
-        """Another way leads here. All that lead here from in front of it are known when it is started."""
-        if self.level == 0:
-            self.dominator = source
-        elif self.dominator is not None:
-            self.dominator = _common_dominator(self.dominator, source)
-        parent = self.dominator
-        assert parent is not None
-        self.level, self.passed = parent.level + 1, parent.passed + self.behind
-        higher = parent.above
-        even = higher is not None and higher.above is not None and parent.level - higher.level == higher.level - higher.above.level
-        self.above = higher.above if even else parent
-
-    def dominates(self, other: Block) -> bool:
-        """Whether all ways to another block, or it is this one, lead through this one."""
-        return other.dominator_at(self.level) is self
-
-    def dominator_at(self, level: int) -> Block:
-        """The block of a level, at most its own, among itself and those that dominate it."""
-        block = self
-        while block.level > level:
-            above = block.above if block.above is not None and block.above.level >= level else block.dominator
-            assert above is not None
-            block = above
-        return block
-
-
-def _common_dominator(a: Block, b: Block) -> Block:
-    """The nearest block that dominates two blocks, which may be one of them."""
-    level = min(a.level, b.level)
-    a, b = a.dominator_at(level), b.dominator_at(level)
-    while a is not b:
-        assert a.dominator is not None and b.dominator is not None and a.above is not None and b.above is not None
-        a, b = (a.dominator, b.dominator) if a.above is b.above else (a.above, b.above)
-    return a
 
 
 @dataclass(slots=True)
@@ -300,7 +240,7 @@ class KernelBuilder:
         known = self._computed.get(text)
         if known is not None:
             there, value = known
-            if there is block or there.passed == self.block.passed and there.dominates(self.block):
+            if there is block or (there.passed == self.block.passed and there.dominates(self.block)):
                 return value
         value = self._emit_in(block, type_, text)
         self._computed[text] = block, value
@@ -335,9 +275,9 @@ class KernelBuilder:
         self.line(f"br i1 {condition.text}, label %{then.name}, label %{otherwise.name}")
         self._end(then, otherwise)
 
-    def _end(self, *targets: Block) -> None:
-        for target in targets:
-            target.entered_from(self.block)
+    def _end(self, *following: Block) -> None:
+        for block in following:
+            block.entered_from(self.block)
         self.block.terminated = True
 
     def phi(self, type_: LlvmType, block: Block) -> tuple[Value, Callable[[Value, Block], None]]:

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from libtile.codegen.builder import Block, KernelBuilder, Value
+from libtile.codegen.blocks import Block
+from libtile.codegen.builder import KernelBuilder, Value
 from libtile.codegen.llvm_types import I32, I64, LlvmType
 from libtile.codegen.tile import Tile
 from libtile.support.records import dataclass, field

@@ -12,10 +12,12 @@ import pytest
 
 from libtile.backend import nvptx
 from libtile.codegen import control, conversions
-from libtile.codegen.builder import Agent, Block, KernelBuilder, Value, integer
+from libtile.codegen.blocks import Block
+from libtile.codegen.builder import Agent, KernelBuilder, Value, integer
 from libtile.codegen.llvm_types import FLOAT, GLOBAL_POINTER, I16, I32, I64, VOID
 from libtile.codegen.memory import Words, pack_words
 from libtile.codegen.stored_bits import as_integer
+from libtile.codegen.tile import linear_of_bits
 from libtile.targets import target
 
 ZERO, ONE = integer(I32, 0), integer(I32, 1)
@@ -161,13 +163,25 @@ def test_the_address_of_a_sum_moves_by_what_the_fewest_loops_change_first() -> N
     assert places(b, "getelementptr") == ["entry", "body"]
 
 
+def test_a_bit_that_moves_by_several_is_a_selection() -> None:
+    b, n = builder()
+    use(b, linear_of_bits(b, n, [3, 5, 8]))
+    assert places(b, "mul") == [] and len(places(b, "select")) == 2
+    b.places = False
+    use(b, linear_of_bits(b, n, [3, 5, 8]))
+    assert len(places(b, "mul")) == len(places(b, "select")) == 2
+
+
 def test_numbers_of_threads_have_a_range() -> None:
     b, _ = builder()
     b.thread_id()
     with b.as_agent(Agent(1, 2, 1)):
         b.thread_id()
     registers = [line for line in blocks(b)["entry"] if "sreg.tid.x" in line]
-    assert [line.partition("= call ")[2].partition(") ")[0] for line in registers] == ["range(i32 0, 128", "range(i32 32, 96"]
+    assert [line.partition("= call ")[2].partition(") ")[0] for line in registers] == [
+        "range(i32 0, 128",
+        "range(i32 32, 96",
+    ]
 
 
 class Program:
@@ -269,9 +283,9 @@ def dominators(b: KernelBuilder) -> dict[str, set[str]]:
     before: dict[str, set[str]] = {}
     while before != found:
         before = {name: set(known) for name, known in found.items()}
-        for name, known in before.items():
-            for target in followed[name]:
-                found[target] = ({target} | found.get(target, known) & found[name]) if target != "entry" else found[target]
+        for name in before:
+            for following in followed[name]:
+                found[following] = {following} | (found.get(following, found[name]) & found[name])
     return found
 
 

@@ -3,6 +3,10 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
+from pathlib import Path
+
 import memory_kernels as mk
 import numpy as np
 import pytest
@@ -312,3 +316,16 @@ def test_a_tile_outside_of_a_tensor_of_run_time_size_is_padding_and_is_not_store
         if taken in (0, 1):
             expected[1 + taken] = source.reshape(3, 16)[1 + given] if given in (0, 1) else 0
         np.testing.assert_array_equal(result, expected.reshape(48), err_msg=f"{given} -> {taken}")
+
+
+def test_a_conjunction_ends_with_the_condition_that_most_accesses_share():
+    """LLVM selects the bytes of a copy by it first, and once for all of them."""
+    gemm = libtile.read(Path(__file__).resolve().parents[2] / "examples" / "gemm.bc")
+    ir = libtile.compile(gemm, gpu_name="sm_80", emit="llvm").llvm_ir
+    conjunctions = {m[1]: (m[2], m[3]) for m in re.finditer(r"(%v\d+) = and i1 (%v\d+), (%v\d+)", ir)}
+    copied = {m[1] for m in re.finditer(r"select i1 (%v\d+), i32 16, i32 0", ir)} & conjunctions.keys()
+    uses = Counter(condition for mask in copied for condition in conjunctions[mask])
+    assert copied
+    for mask in copied:
+        first, second = conjunctions[mask]
+        assert uses[first] <= uses[second], mask
