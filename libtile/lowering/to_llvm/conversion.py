@@ -10,7 +10,8 @@ from xdsl.dialects.builtin import IndexType, ModuleOp, TensorType
 from xdsl.ir import Attribute, SSAValue
 
 from libtile.codegen import globals, limits
-from libtile.codegen.builder import KernelBuilder, Line
+from libtile.codegen.blocks import Line
+from libtile.codegen.builder import KernelBuilder
 from libtile.codegen.llvm_types import GENERIC_POINTER, I1, I8
 from libtile.codegen.sizes import ModuleSize
 from libtile.codegen.symbols import clash
