@@ -97,7 +97,7 @@ _LINEAR_PASSES = "sroa", "simplify_cfg", "sccp", "aggressive_dce", "simplify_cfg
 
 _ORDINARY_PASSES = "simplify_cfg", "instruction_combine"
 """Most of the passes for all other functions. Their code comes with the invariants of loops in front of them and
-nothing computed twice in a block (`KernelBuilder.compute`), and ptxas rotates and unrolls loops. LLVM's whole pipeline
+nothing computed twice (`KernelBuilder.compute`), and ptxas rotates and unrolls loops. LLVM's whole pipeline
 takes five to ten times as long, and ptxas makes code of the same size of what it leaves (docs/decisions.md)."""
 
 
