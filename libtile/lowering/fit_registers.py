@@ -25,7 +25,7 @@ from libtile.dialects.nv_tileaa.attributes import KernelSpecAttr
 from libtile.dialects.nv_tileaa.collectives import DotOp, ReduceOp, ScaledDotOp
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.ir.module_pass import ModulePass
-from libtile.ir.places import ops_of, walk
+from libtile.ir.places import ops_of
 from libtile.ir.tile_form import is_tile, shape_of
 from libtile.lowering.discardable import FEWER_BLOCKS, WORKER_WARPS
 from libtile.lowering.tile_registers import WARP, tensor_words
@@ -153,7 +153,7 @@ def _held(loop: Operation, warps: int) -> int:
     such tiles, which each row of warps reads as a whole, a quarter at a time. Operands from before the loop may lie in
     shared memory (`held_operands`)."""
     products = ops_of(loop, *PRODUCTS)
-    inside = {op for op in walk(loop) if op is not loop}
+    inside = {op for op in ops_of(loop) if op is not loop}
     held: dict[SSAValue, None] = dict.fromkeys(loop.regions[-1].block.args)
     held |= dict.fromkeys(op.result for op in products if not _is_added_to(op))
     words = sum(tensor_words(value.type) for value in held)

@@ -33,7 +33,7 @@ from libtile.dialects.nv_tileaa.memory import LoadOp, MemoryOp, StoreOp, TiledLo
 from libtile.dialects.nv_tileaa.terminators import ReturnIfOp
 from libtile.dialects.nv_tileaa.tokens import CreateMemTokenOp, JoinMemTokenOp
 from libtile.dialects.nv_tileaa.types import MemTokenType
-from libtile.ir.places import walk
+from libtile.ir.places import ops_of
 from libtile.ir.tile_form import erase, shape_of
 from libtile.lowering.clusters import CTAS
 from libtile.lowering.tile_halves import (
@@ -111,7 +111,7 @@ def _around_halves(function: FuncOp, forms: Forms) -> list[Block]:
 
 def _touches(op: Operation, of_half: Callable[[SSAValue], bool]) -> bool:
     """Whether an op, or one within it, has such a value."""
-    return any(of_half(v) for inner in walk(op) for v in (*inner.operands, *inner.results))
+    return any(of_half(v) for inner in ops_of(op) for v in (*inner.operands, *inner.results))
 
 
 def _repeat(block: Block, rank: SSAValue) -> None:
@@ -122,7 +122,7 @@ def _repeat(block: Block, rank: SSAValue) -> None:
         op.detach()
         block.insert_op_before(op, start)
     behind = _behind_first(block, rank)
-    inside = {inner for op in behind for inner in walk(op)}
+    inside = {inner for op in behind for inner in ops_of(op)}
     _check(inside)
     uses = [(v, use) for op in behind for v in op.results for use in v.uses if use.operation not in inside]
     tokens = list(dict.fromkeys(v for v, _ in uses))
@@ -155,10 +155,10 @@ def _computed_before(block: Block, rank: SSAValue) -> list[Operation]:
     while function is not None and not isinstance(function, FuncOp):
         function = function.parent_op()
     assert isinstance(function, FuncOp)
-    inside = {op for outer in block.ops for op in walk(outer)}
+    inside = {op for outer in block.ops for op in ops_of(outer)}
     found: dict[SSAValue, None] = {rank: None}
     ops = []
-    for op in walk(function):
+    for op in ops_of(function):
         if op not in inside and any(v in found for v in op.operands):
             if not is_pure(op):
                 raise Unsplit(f"'{op.name}' is around what would be done in two turns")

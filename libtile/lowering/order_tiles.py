@@ -33,7 +33,7 @@ from libtile.dialects.nv_tileaa.pointers import BlockTileOp, MakeMemRefOp
 from libtile.dialects.nv_tileaa.shapes import SplatOp
 from libtile.dialects.nv_tileaa.tokens import CreateMemTokenOp, JoinMemTokenOp
 from libtile.dialects.nv_tileaa.types import TiledViewType
-from libtile.ir.places import is_within, ops_of, walk
+from libtile.ir.places import is_within, ops_of
 from libtile.ir.tile_form import is_token, shape_of
 from libtile.lowering.constants import constant_of
 from libtile.lowering.expand.maker import Maker
@@ -171,7 +171,7 @@ class _Tiles:
         body = self.loop.body.block
         if any(result.uses for result in self.loop.results):
             return False
-        ops = list(walk(body))
+        ops = list(ops_of(body))
         given = {value for op in ops for value in op.operands if not is_within(value, self.loop)}
         if any(isinstance(op, GetProgramIdOp) for op in ops) or any(0 in told(value) for value in given):
             return False
@@ -256,7 +256,7 @@ class _Tiles:
         row = maker.add(first, maker.put(arith.SubiOp(rest, maker.mul(column, left))))
         other = maker.add(maker.mul(row, columns), column)
         ordered = maker.select(fits, other, number)
-        made = {op for op in walk(body) if op.results and op is not group.owner}
+        made = {op for op in ops_of(body) if op.results and op is not group.owner}
         for use in list(number.uses):
             if use.operation not in (group.owner, rest.owner, ordered.owner) and use.operation in made:
                 use.operation.operands[use.index] = ordered
