@@ -226,7 +226,7 @@ def _root(op: MemoryOp) -> SSAValue:
     """The number that the address of an access is computed from, of a kernel's parameters in general."""
     value = op.accessed
     while isinstance(value.owner, Operation) and value.owner.operands and is_pure(value.owner):
-        value = value.owner.operands[0]
+        value = next(iter(value.owner.operands))
     return value
 
 

@@ -34,24 +34,24 @@ from math import copysign
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
-from xdsl.ir import BlockArgument, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from libtile.dialects import arith, scf, tensor
 from libtile.dialects.effect_traits import Observable
-from libtile.dialects.interfaces import edges
 from libtile.dialects.nv_tileaa.collectives import DotOp, ScaledDotOp
 from libtile.dialects.nv_tileaa.functions import FuncOp, GetProgramIdOp
 from libtile.dialects.nv_tileaa.memory import AtomicCas, AtomicRmw, MemoryOp
 from libtile.dialects.nv_tileaa.shapes import BroadcastOp, SplatOp, ViewOp
 from libtile.dialects.nv_tileaa.terminators import ReturnIfOp
 from libtile.dialects.nv_tileaa.tokens import AssumeOp
-from libtile.dialects.nv_tileaa.types import MemTokenType, ProgramIdType
+from libtile.dialects.nv_tileaa.types import ProgramIdType
 from libtile.ir.module_pass import ModulePass
 from libtile.ir.operands import source_of
 from libtile.ir.places import ops_of
 from libtile.lowering.constants import constant_of
 from libtile.lowering.discardable import LONG_PROGRAMS, PROGRAMS_TOGETHER
 from libtile.lowering.expand.maker import array_of
+from libtile.lowering.told import Told
 from libtile.support.records import dataclass
 
 TOGETHER = 8
@@ -80,7 +80,7 @@ class OrderProgramsPass(ModulePass):
         for function in op.body.block.ops:
             if not isinstance(function, FuncOp) or not function.is_entry or not _is_open(function):
                 continue
-            told = _Told(function)
+            told = Told(function)
             if _has_rows_and_columns(function, told):
                 function.attributes[PROGRAMS_TOGETHER] = IntegerAttr(self.together, i64)
             elif (long := _long_programs(function, told)) is not None:
@@ -89,7 +89,7 @@ class OrderProgramsPass(ModulePass):
             if _may_share_tiles(function):
                 from libtile.lowering.order_tiles import order_tiles
 
-                order_tiles(function, self.together, told.by)
+                order_tiles(function, self.together, told)
 
 
 def _is_open(function: FuncOp) -> bool:
@@ -98,7 +98,7 @@ def _is_open(function: FuncOp) -> bool:
     return spec.num_ctas == 1 and not any(_notices(op) for op in ops_of(function) if op is not function)
 
 
-def _has_rows_and_columns(function: FuncOp, told: _Told) -> bool:
+def _has_rows_and_columns(function: FuncOp, told: Told) -> bool:
     return any(
         {frozenset(told.by(side) & {0, 1}) for side in (op.a, op.b)} == {frozenset({0}), frozenset({1})}
         for op in ops_of(function, DotOp, ScaledDotOp)
@@ -114,7 +114,7 @@ def _may_share_tiles(function: FuncOp) -> bool:
     )
 
 
-def _long_programs(function: FuncOp, told: _Told) -> tuple[int, int] | None:
+def _long_programs(function: FuncOp, told: Told) -> tuple[int, int] | None:
     """The axis along which programs have longer loops, or shorter ones, and whether its last programs are the long
     ones, if hardware would not start these first anyway."""
     found = set()
@@ -151,37 +151,6 @@ def _notices(op: Operation) -> bool:
     )
 
 
-class _Told:
-    """By which axes of the grid values are told: those of program ids that they are computed of, or carried from."""
-
-    def __init__(self, function: FuncOp) -> None:
-        self._incoming: dict[SSAValue, list[SSAValue]] = {}
-        for op in ops_of(function):
-            for number, value in edges(op):
-                self._incoming.setdefault(value, []).append(op.operands[number])
-
-    def by(self, value: SSAValue) -> set[int]:
-        axes: set[int] = set()
-        seen, work = {value}, [value]
-        while work:
-            at = work.pop()
-            if isinstance(at.owner, GetProgramIdOp):
-                axes.add(at.owner.axis.value.data)
-            for source in (*self._incoming.get(at, ()), *self._computed_of(at)):
-                if source not in seen and not isinstance(source.type, MemTokenType):
-                    seen.add(source)
-                    work.append(source)
-        return axes
-
-    def _computed_of(self, value: SSAValue) -> tuple[SSAValue, ...]:
-        if value in self._incoming or isinstance(value, BlockArgument):
-            loop = value.owner.parent_op() if isinstance(value, BlockArgument) else None
-            # What a loop counts through is told by its bounds.
-            return (loop.lb, loop.ub, loop.step) if isinstance(loop, scf.ForOp) else ()
-        assert isinstance(value.owner, Operation)
-        return tuple(value.owner.operands)
-
-
 _SAME = (
     *(SplatOp, BroadcastOp, ViewOp, AssumeOp, tensor.ExtractOp),
     *(arith.ExtSIOp, arith.ExtUIOp, arith.TruncIOp, arith.IndexCastOp),
@@ -203,7 +172,7 @@ class _Slopes:
     are taken not to wrap around, divisions to be exact and limits not to be reached: results never depend on it."""
 
     axis: int
-    told: _Told
+    told: Told
 
     def of(self, value: SSAValue) -> float | None:
         if self.axis not in self.told.by(value):

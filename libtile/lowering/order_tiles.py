@@ -20,10 +20,10 @@ kernel runs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from xdsl.dialects.builtin import IntegerAttr, TensorType, i32, i64
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from libtile.dialects import arith, scf, tensor
 from libtile.dialects.nv_tileaa.collectives import DotOp, ScaledDotOp
@@ -33,30 +33,32 @@ from libtile.dialects.nv_tileaa.pointers import BlockTileOp, MakeMemRefOp
 from libtile.dialects.nv_tileaa.shapes import SplatOp
 from libtile.dialects.nv_tileaa.tokens import CreateMemTokenOp, JoinMemTokenOp
 from libtile.dialects.nv_tileaa.types import TiledViewType
+from libtile.ir.operands import source_of
 from libtile.ir.places import is_within, ops_of
 from libtile.ir.tile_form import is_token, shape_of
 from libtile.lowering.constants import constant_of
 from libtile.lowering.expand.maker import Maker
 from libtile.lowering.expand.memrefs import Memory
+from libtile.lowering.told import Told
 from libtile.support.records import dataclass
 
 _DIVISIONS = arith.FloorDivSIOp | arith.DivSIOp | arith.DivUIOp
 _REMAINDERS = arith.RemSIOp | arith.RemUIOp
+_Division = arith.FloorDivSIOp | arith.DivSIOp | arith.DivUIOp | arith.RemSIOp | arith.RemUIOp
 _MOST = 1 << 31
 """Tiles, beyond which their numbers do not fit 32 bits: they stay in the kernel's order."""
 
 
-def order_tiles(function: FuncOp, together: int, told: Callable[[SSAValue], set[int]]) -> None:
+def order_tiles(function: FuncOp, together: int, told: Told) -> None:
     """Have the loop over tiles of a persistent product go through them in groups of `together` rows, if it is one and
-    the kernel leaves that open. No op of the kernel is one that notices the order of programs; `told` says of a value
-    by which axes of the grid it is told."""
+    the kernel leaves that open. No op of the kernel is one that notices the order of programs."""
     loops = [op for op in function.body.block.ops if isinstance(op, scf.ForOp) and _is_shared(op)]
     writes = list(ops_of(function, Write))
     if len(loops) != 1 or not writes:
         return
     (loop,) = loops
     tiles = next((found for columns, rows in _factors(loop.ub) if (found := _Tiles.of(loop, rows, columns))), None)
-    if tiles is None or not any(tiles.parts(op) for op in ops_of(loop, DotOp, ScaledDotOp)):
+    if tiles is None or not any(tiles.parts(op, told) for op in ops_of(loop, DotOp, ScaledDotOp)):
         return
     if all(tiles.stores_apart(op) for op in writes) and tiles.is_open(told):
         tiles.order(together, [op for op in writes if isinstance(op, TiledStoreOp)])
@@ -67,7 +69,7 @@ def _number(value: SSAValue) -> SSAValue:
     while True:
         match value.owner:
             case SplatOp() as op if not shape_of(op.result.type):
-                value = op.operands[0]
+                value = source_of(op)
             case tensor.ExtractOp() as op if not shape_of(op.tensor.type):
                 value = op.tensor
             case _:
@@ -114,8 +116,8 @@ class _Tiles:
         """What a loop is whose tiles lie in so many columns, if it asks for the row and the column of one."""
         divisor, counter = _number(columns), loop.body.block.args[0]
 
-        def divided(op: Operation) -> bool:
-            return _number(op.operands[0]) is counter and _number(op.operands[1]) is divisor
+        def divided(op: _Division) -> bool:
+            return _number(op.lhs) is counter and _number(op.rhs) is divisor
 
         def is_positive(value: SSAValue) -> bool:
             return (number := _number(value)) is divisor or number in remainders
@@ -165,7 +167,7 @@ class _Tiles:
                  or (indices[1] in self.is_row and indices[0] in self.is_column))
         )  # fmt: skip
 
-    def is_open(self, told: Callable[[SSAValue], set[int]]) -> bool:
+    def is_open(self, told: Told) -> bool:
         """Whether a turn needs nothing of other turns, and is the same whichever program runs it: the loop carries
         tokens alone, each from store to store, and nobody waits for these behind it."""
         body = self.loop.body.block
@@ -173,7 +175,7 @@ class _Tiles:
             return False
         ops = list(ops_of(body))
         given = {value for op in ops for value in op.operands if not is_within(value, self.loop)}
-        if any(isinstance(op, GetProgramIdOp) for op in ops) or any(0 in told(value) for value in given):
+        if any(isinstance(op, GetProgramIdOp) for op in ops) or any(0 in told.by(value) for value in given):
             return False
         for argument, initial in zip(body.args[1:], self.loop.iter_args, strict=True):
             if not is_token(argument.type) or not isinstance(initial.owner, CreateMemTokenOp):
@@ -204,12 +206,12 @@ class _Tiles:
     def _is_carried(self, op: Operation) -> bool:
         return op is self.loop.body.block.last_op
 
-    def parts(self, product: DotOp | ScaledDotOp) -> bool:
+    def parts(self, product: DotOp | ScaledDotOp, told: Told) -> bool:
         """Whether one operand of a product is told by the row and not by the column, and the other one the reverse."""
-        sides = {frozenset(self._told(side)) for side in (product.a, product.b)}
+        sides = {frozenset(self._told(side, told)) for side in (product.a, product.b)}
         return sides == {frozenset({"row"}), frozenset({"column"})}
 
-    def _told(self, value: SSAValue) -> set[str]:
+    def _told(self, value: SSAValue, told: Told) -> set[str]:
         found: set[str] = set()
         seen, work = {value}, [value]
         while work:
@@ -219,8 +221,8 @@ class _Tiles:
                 continue
             if at is self.loop.body.block.args[0]:
                 found.update(("row", "column"))
-            for source in _sources(at):
-                if source not in seen and not is_token(source.type):
+            for source in told.sources(at):
+                if source not in seen:
                     seen.add(source)
                     work.append(source)
         return found
@@ -281,19 +283,3 @@ class _Tiles:
     @staticmethod
     def _constant(maker: Maker, number: int) -> SSAValue:
         return maker.put(arith.ConstantOp(IntegerAttr(number, i32)))
-
-
-def _sources(value: SSAValue) -> Iterator[SSAValue]:
-    """What a value is computed of, or carried from."""
-    owner = value.owner
-    if isinstance(owner, Block):
-        loop = owner.parent_op()
-        if isinstance(loop, scf.ForOp):
-            number = value.index  # type: ignore[attr-defined]
-            yield from (loop.lb, loop.ub, loop.step) if number == 0 else (loop.iter_args[number - 1],)
-            if number:
-                yield loop.body.block.last_op.operands[number - 1]  # type: ignore[union-attr]
-        return
-    yield from owner.operands
-    if isinstance(owner, scf.ForOp):
-        yield owner.body.block.last_op.operands[owner.results.index(value)]  # type: ignore[union-attr]

@@ -85,14 +85,15 @@ def _ends_here(op: Operation, parent: Operation) -> bool:
 
 def leaves_region(op: Operation) -> bool:
     """Whether control can leave `op`'s region through it: it is an exit, or holds one that goes beyond `op` itself."""
+    around = {op}  # the op and those in it with regions, each before what is inside of it
     for inner in ops_of(op):
+        if inner.regions:
+            around.add(inner)
         exit_ = exit_of(inner)
         if exit_ is None:
             if inner.has_trait(IsTerminator):
                 return True
-            continue
-        target = exit_.target(inner)
-        if target is None or not op.is_ancestor(target):
+        elif exit_.target(inner) not in around:
             return True
     return False
 
