@@ -31,6 +31,7 @@ from libtile.dialects.nv_tileaa.functions import FuncOp, GetNumProgramsOp, GetPr
 from libtile.dialects.nv_tileaa.memory import TiledStoreOp, Write
 from libtile.dialects.nv_tileaa.pointers import BlockTileOp, MakeMemRefOp
 from libtile.dialects.nv_tileaa.shapes import SplatOp
+from libtile.dialects.nv_tileaa.terminators import ReturnIfOp
 from libtile.dialects.nv_tileaa.tokens import CreateMemTokenOp, JoinMemTokenOp
 from libtile.dialects.nv_tileaa.types import TiledViewType
 from libtile.ir.operands import source_of
@@ -54,7 +55,8 @@ def order_tiles(function: FuncOp, together: int, told: Told) -> None:
     the kernel leaves that open. No op of the kernel is one that notices the order of programs."""
     loops = [op for op in function.body.block.ops if isinstance(op, scf.ForOp) and _is_shared(op)]
     writes = list(ops_of(function, Write))
-    if len(loops) != 1 or not writes:
+    # A program that returns early leaves tiles out: those that it would have gone through, in the kernel's order.
+    if len(loops) != 1 or not writes or ops_of(function, ReturnIfOp):
         return
     (loop,) = loops
     tiles = next((found for columns, rows in _factors(loop.ub) if (found := _Tiles.of(loop, rows, columns))), None)

@@ -42,6 +42,7 @@ KERNEL = f"""cuda_tile.module @m {{{{
     %rows, %columns = get_index_space_shape %vc : partition_view<tile=(64x64), {SINGLE}> -> tile<i32>
     %all, %steps = get_index_space_shape %va : partition_view<tile=(64x64), padding_value = zero, {HALF}> -> tile<i32>
     %tiles = muli %rows, %columns : tile<i32>
+    {{before}}
     %last = for %tile in ({{bounds}}) : tile<i32> iter_values(%order = %fresh) -> (token) {{{{
       %row = divi %tile, %columns signed rounding<negative_inf> : tile<i32>
       {{column}}
@@ -73,6 +74,7 @@ PYTHONS = """%rest = remi %tile, %columns signed : tile<i32>
       %sum1 = addi %rest, %columns : tile<i32>
       %column = select %moved, %sum1, %rest : tile<i1>, tile<i32>"""
 ALIKE = {
+    "before": "",
     "bounds": "%x to %tiles, step %nx",
     "column": REMAINDER,
     "left": "%row, %k",
@@ -82,6 +84,11 @@ ALIKE = {
     "place": "%row, %column",
     "behind": "",
 }
+LEAVES = """%few = constant <i32: 2> : tile<i32>
+    %stop = cmpi greater_than %x, %few, signed : tile<i32> -> tile<i1>
+    if %stop {
+      return
+    }"""
 ASKS = """%number = itof %x signed : tile<i32> -> tile<f32>
       %flat = reshape %number : tile<f32> -> tile<1x1xf32>
       %all_x = broadcast %flat : tile<1x1xf32> -> tile<64x64xf32>
@@ -131,6 +138,7 @@ def _ordered(loop: scf.ForOp) -> arith.SelectOp | None:
         # Turns need others, or which program runs them.
         ({"after": "token = %order"}, False),
         ({"result": ASKS}, False),
+        ({"before": LEAVES}, False),
         ({"behind": READS}, False),
         ({"behind": 'print_tko "here\\n" -> token'}, False),
     ],
@@ -235,4 +243,16 @@ def test_rows_that_overlap_are_what_one_program_leaves_there(gpu_name: str) -> N
     text = KERNEL.format(**ALIKE).encode()
     libtile.run(text, grid=1, args=[a, b, wanted, m, n, depth, apart])
     libtile.run(text, grid=1, args=[a, b, found, m, n, depth, apart], backend="simulator", gpu_name=gpu_name)
+    np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-3)
+
+
+def test_programs_that_return_early_leave_out_the_tiles_that_are_theirs() -> None:
+    rng = np.random.default_rng(0)
+    m, n, depth = 10 * 64, 2 * 64, 64
+    a, b = rng.standard_normal((m, depth)).astype(np.float16), rng.standard_normal((depth, n)).astype(np.float16)
+    found, wanted = (np.zeros((m, n), np.float32) for _ in range(2))
+    text = KERNEL.format(**(ALIKE | {"before": LEAVES})).encode()
+    libtile.run(text, grid=7, args=[a, b, wanted, m, n, depth, n])
+    libtile.run(text, grid=7, args=[a, b, found, m, n, depth, n], backend="simulator", gpu_name="sm_90")
+    assert not found[:, 64:].all() and found.any()
     np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-3)
