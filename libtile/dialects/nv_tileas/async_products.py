@@ -57,7 +57,8 @@ class AsyncDotOp(TileOp):
     the product is one with as many columns of B, from that one on, as C has, with `first_row` one of a buffer's rows,
     and with `first_depth` one of as many rows of B, from that one on, as A has columns. Rows of A and C may lie in
     pairs (`wgmma.in_pairs`), where A is in registers. Warpgroups share the columns of C where it has no rows for all of
-    them, and A is in shared memory then.
+    them, and A is in shared memory then. The descriptors of a `rematerialized_a` or `rematerialized_b` are computed
+    where each part of it is read, and not held in registers.
     """
 
     name = "nv_tileas.async.dot"
@@ -75,6 +76,8 @@ class AsyncDotOp(TileOp):
     first_column = opt_prop_def(IntegerAttr)
     first_row = opt_prop_def(IntegerAttr)
     first_depth = opt_prop_def(IntegerAttr)
+    rematerialized_a = opt_prop_def(UnitAttr)
+    rematerialized_b = opt_prop_def(UnitAttr)
 
     def check(self) -> None:
         from libtile.atoms import wgmma
@@ -101,6 +104,8 @@ class AsyncDotOp(TileOp):
         check_dot_shapes(a, b, c, stored_shape(self.result.type))
         if len(c) != 2:
             raise VerifyException("expects matrices, without a batch dimension")
+        if self.rematerialized_a is not None and not isinstance(self.a.type, BufferType):
+            raise VerifyException(f"expects descriptors of a buffer, but got {type_text(self.a.type)}")
         if self.c.type != self.result.type:
             raise VerifyException("expects the result to have the type of #C")
         check_product_types(self, self.operands, self.atom)

@@ -27,9 +27,6 @@ from libtile.targets import MmaAtom
 _FEW_WORDS = 4
 """Of a pin, which the assembler is kept from computing behind a wait as well; and of a tile that is narrowed ahead of a
 product, by which it begins to do that in front of it, and needs fewer registers."""
-_MOST_HELD = 16
-"""Parts of a left operand in the only stage of a pipeline whose descriptors, two registers each, are made in front of a
-loop."""
 ZEROS: dict[LlvmType, Value] = {
     type_: from_bits(element, 0) for element, type_ in (("f32", FLOAT), ("i32", I32), ("f16", HALF))
 }
@@ -67,7 +64,11 @@ def _dot(e: Emitter, op: AsyncDotOp) -> None:
             e.bind(v, of_words(b, tiles[v], [next(made) for _ in ahead[v]]))
     in_parts = STEP_PARTS in op.attributes
     right = _descriptor(e, op.b, "b", atom, in_parts, columns, shares)
+    if op.rematerialized_b is not None:
+        right = right.made_here(b)
     left = _descriptor(e, op.a, "a", atom, in_parts, atoms.ROWS, groups) if held is None else None
+    if op.rematerialized_a is not None and left is not None:
+        left = left.made_here(b)
     flags = left is not None and left.operand.transposed, right.operand.transposed
     each = atoms.accumulator_registers(atom)
     steps = depth // atom.k
@@ -114,10 +115,7 @@ def _descriptor(
     if buffer.first is None or buffer.moved is None:
         return wgmma.descriptor(b, operand, buffer.pointer, moved)
     if buffer.alone:
-        found = wgmma.descriptor(b, operand, buffer.first, moved)
-        outer, depth = matrix_shape(value.type) if side == "a" else (0, 0)
-        parts = outer // (atoms.ROWS * groups) * (depth // atom.k)
-        return found.made_here(b) if side == "b" or parts > _MOST_HELD else found
+        return wgmma.descriptor(b, operand, buffer.first, moved)
     # The descriptor of the first stage stays the same in a loop, and that of another one is so much further.
     return wgmma.descriptor(b, operand, buffer.first, moved).behind(b, *buffer.moved, opaque=in_parts)
 

@@ -110,7 +110,8 @@ HONOURED: dict[type[TileOp], frozenset[str]] = {
     tileas_products.DotOp: _reads("signedness_a", "signedness_b"),
     tileas_products.ScaledDotOp: _reads("packed"),
     async_products.AsyncDotOp: _reads(
-        "atom", "first_column", "first_row", "first_depth", "signedness_a", "signedness_b", "fenced"
+        "atom", "first_column", "first_row", "first_depth", "signedness_a", "signedness_b", "fenced",
+        "rematerialized_a", "rematerialized_b",
     ),
     async_products.WaitDotOp: _reads("pending", "held"),
     tensor_memory.AsyncDotIntoOp: _reads("atom", "signedness_a", "signedness_b"),

@@ -28,6 +28,7 @@ from libtile.lowering.tileas.tensor_memory.tensor_chains import TensorChain
 from libtile.lowering.tileas.tensor_memory.tensor_phases import Phases
 from libtile.lowering.tileas.tensor_memory.tensor_step_chains import TensorStepChain
 from libtile.lowering.tileas.tensor_memory.tensor_steps import TensorSteps
+from libtile.lowering.tileas.wgmma.descriptors import rematerialize_descriptors
 from libtile.lowering.tileas.wgmma.specialize_chains import Chain
 from libtile.lowering.tileas.wgmma.warp_phases import WarpPhases
 from libtile.lowering.tileas.wgmma.warp_sums import WarpSums
@@ -59,6 +60,7 @@ def specialize(function: FuncOp, gpu: Target, most: int, take_turns: bool, run_a
         found.make()
         if not isinstance(found, ProductLoop):
             _rotate_chains(function)
+        rematerialize_descriptors(function)
         explain_asynchronous(function, gpu)
     return found is not None
 

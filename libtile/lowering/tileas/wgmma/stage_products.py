@@ -22,6 +22,7 @@ from libtile.lowering.product_reasons import explain_asynchronous
 from libtile.lowering.tileas.agents.consumers import MAX_ACCUMULATORS, check_accumulator, instruction
 from libtile.lowering.tileas.copies.tma_operands import Unfit, read_operand
 from libtile.lowering.tileas.inserter import Inserter
+from libtile.lowering.tileas.wgmma.descriptors import rematerialize_descriptors
 from libtile.lowering.tileas.wgmma.overlap_turns import overlap_turns
 from libtile.lowering.to_tileas.stage_products import WARPS
 from libtile.lowering.to_tileas.types import element_of
@@ -49,6 +50,7 @@ def multiply_in_stages(function: FuncOp, gpu: Target, reads: Iterable[ConsumerRe
             made += 1
         overlap_turns(read)
     if made:
+        rematerialize_descriptors(function)
         explain_asynchronous(function, gpu)
 
 
