@@ -63,7 +63,7 @@ def test_emission_does_what_the_product_says_and_nothing_else(many):
 
 
 def test_descriptors_are_of_buffers(many):
-    scores, values = products(many)
+    _, values = products(many)
     wrong = many.replace(values, values[:-1] + ", rematerialized_a}")
     assert wrong != many
     found = [d.message for d in diagnose(parse(wrong))]

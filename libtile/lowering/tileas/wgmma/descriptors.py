@@ -2,9 +2,9 @@
 """Which descriptors of a product's operands are made where they are used.
 
 The descriptor of a tile in the only stage of a pipeline never changes, so that those of all its parts are computed in
-front of the loop around a product and take two registers each there. Those of a right operand, and of a left one of many
-parts, are rematerialized: a word of each is computed at its use. Where there are several stages a turn computes its
-descriptors anyhow.
+front of the loop around a product and take two registers each there. Those of a right operand, and of a left one of
+many parts, are rematerialized: a word of each is computed at its use. Where there are several stages a turn computes
+its descriptors anyhow.
 """
 
 from __future__ import annotations
