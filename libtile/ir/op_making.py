@@ -120,22 +120,10 @@ def _make(
         op.successors = list(successors)
 
 
-def _create(
-    cls: type[Operation],
-    *,
-    operands: Sequence[SSAValue] = (),
-    result_types: Sequence[Attribute] = (),
-    properties: Mapping[str, Attribute] = {},
-    attributes: Mapping[str, Attribute] = {},
-    location: LocationAttr | None = None,
-    successors: Sequence[Block] = (),
-    regions: Sequence[Region] = (),
-) -> Operation:
+def _create(cls: type[Operation], /, **given: Any) -> Operation:
+    """What `Operation.create` does, with the arguments of `_make`."""
     op = cls.__new__(cls)
-    place = UNKNOWN_LOC if location is None else location
-    fill(op, operands, result_types, dict(properties), dict(attributes), place, regions)
-    if successors:
-        op.successors = list(successors)
+    _make(op, **given)
     return op
 
 

@@ -32,6 +32,14 @@ def is_of_block(value: SSAValue, block: Block) -> bool:
     return owner is block or owner.parent is block  # a block's parent is a region
 
 
+def ops_around(op: Operation) -> Iterator[Operation]:
+    """The ops in whose regions an op stands, the innermost one first."""
+    around = op.parent_op()
+    while around is not None:
+        yield around
+        around = around.parent_op()
+
+
 def inner_ops(op: Operation) -> list[Operation]:
     """The ops that stand right in an op's regions."""
     return [inner for region in op.regions for block in region.blocks for inner in ops_in(block)]

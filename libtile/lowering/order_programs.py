@@ -47,7 +47,7 @@ from libtile.dialects.nv_tileaa.tokens import AssumeOp
 from libtile.dialects.nv_tileaa.types import ProgramIdType
 from libtile.ir.module_pass import ModulePass
 from libtile.ir.operands import source_of
-from libtile.ir.places import ops_of
+from libtile.ir.places import ops_around, ops_of
 from libtile.lowering.constants import constant_of
 from libtile.lowering.discardable import LONG_PROGRAMS, PROGRAMS_TOGETHER
 from libtile.lowering.expand.maker import array_of
@@ -120,7 +120,8 @@ def _long_programs(function: FuncOp, told: Told) -> tuple[int, int] | None:
     found = set()
     for loop in ops_of(function, scf.ForOp):
         # Of loops that go on by the size of the grid all programs have as many turns.
-        if _is_in_loop(loop) or not (step := constant_of(loop.step)):
+        is_inner = any(isinstance(op, scf.ForOp | scf.WhileOp) for op in ops_around(loop))
+        if is_inner or not (step := constant_of(loop.step)):
             continue
         for axis in told.by(loop.lb) | told.by(loop.ub):
             slopes = _Slopes(axis, told)
@@ -132,13 +133,6 @@ def _long_programs(function: FuncOp, told: Told) -> tuple[int, int] | None:
     (axis,) = longer_along
     ways = {way for other, way in found if other == axis}
     return (axis, int(1 in ways)) if len(ways) == 1 and not (axis and -1 in ways) else None
-
-
-def _is_in_loop(op: Operation) -> bool:
-    around = op.parent_op()
-    while around is not None and not isinstance(around, scf.ForOp | scf.WhileOp):
-        around = around.parent_op()
-    return around is not None
 
 
 def _notices(op: Operation) -> bool:

@@ -214,20 +214,10 @@ class _Tiles:
         return sides == {frozenset({"row"}), frozenset({"column"})}
 
     def _told(self, value: SSAValue, told: Told) -> set[str]:
-        found: set[str] = set()
-        seen, work = {value}, [value]
-        while work:
-            at = work.pop()
-            if at in self.is_row or at in self.is_column:
-                found.add("row" if at in self.is_row else "column")
-                continue
-            if at is self.loop.body.block.args[0]:
-                found.update(("row", "column"))
-            for source in told.sources(at):
-                if source not in seen:
-                    seen.add(source)
-                    work.append(source)
-        return found
+        origins = told.origins(value, self.is_row | self.is_column)
+        number = self.loop.body.block.args[0]  # tells both
+        sides = {"row": self.is_row | {number}, "column": self.is_column | {number}}
+        return {name for name, values in sides.items() if not values.isdisjoint(origins)}
 
     # -- the other order ------------------------------------------------------------------------------------------
 

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from libtile.dialects import scf
@@ -22,19 +24,24 @@ class Told:
                 self._incoming.setdefault(value, []).append(op.operands[number])
 
     def by(self, value: SSAValue) -> set[int]:
-        axes: set[int] = set()
-        seen, work = {value}, [value]
+        """The axes that a value is told by."""
+        origins = (at.owner for at in self.origins(value))
+        return {owner.axis.value.data for owner in origins if isinstance(owner, GetProgramIdOp)}
+
+    def origins(self, value: SSAValue, known: Collection[SSAValue] = ()) -> set[SSAValue]:
+        """A value, and all that it is computed of or carried from; of `known` ones not what these are computed of."""
+        found, work = {value}, [value]
         while work:
             at = work.pop()
-            if isinstance(at.owner, GetProgramIdOp):
-                axes.add(at.owner.axis.value.data)
-            for source in self.sources(at):
-                if source not in seen:
-                    seen.add(source)
+            if at in known:
+                continue
+            for source in self._sources(at):
+                if source not in found:
+                    found.add(source)
                     work.append(source)
-        return axes
+        return found
 
-    def sources(self, value: SSAValue) -> list[SSAValue]:
+    def _sources(self, value: SSAValue) -> list[SSAValue]:
         """What a value is computed of, or carried from; no tokens."""
         found = (*self._incoming.get(value, ()), *self._computed_of(value))
         return [source for source in found if not isinstance(source.type, MemTokenType)]

@@ -119,7 +119,7 @@ HONOURED: dict[type[TileOp], frozenset[str]] = {
         "fenced",
         "rematerialized_a",
         "rematerialized_b",
-    ),  # fmt: skip
+    ),
     async_products.WaitDotOp: _reads("pending", "held"),
     tensor_memory.AsyncDotIntoOp: _reads("atom", "signedness_a", "signedness_b"),
     tileas_pipeline.ProducerCommitOp: _reads("after_products"),

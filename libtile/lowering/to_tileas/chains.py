@@ -18,7 +18,7 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from libtile.dialects import scf
 from libtile.dialects.nv_tileaa.collectives import DotOp, ReduceOp
 from libtile.dialects.nv_tileaa.shapes import ViewOp
-from libtile.ir.places import ops_of
+from libtile.ir.places import ops_around, ops_of
 from libtile.ir.tile_form import shape_of
 from libtile.lowering.to_tileas.elementwise import is_elementwise
 from libtile.lowering.to_tileas.stages import IN_PLACE, yielded
@@ -51,10 +51,7 @@ def _is_along_rows(reduction: ReduceOp) -> bool:
 
 def _loop_of(op: Operation) -> Operation | None:
     """The innermost loop that an op runs in, or the function."""
-    parent = op.parent_op()
-    while isinstance(parent, (scf.IfOp, *IN_PLACE)):
-        parent = parent.parent_op()
-    return parent
+    return next((around for around in ops_around(op) if not isinstance(around, (scf.IfOp, *IN_PLACE))), None)
 
 
 def _products_behind(value: SSAValue) -> Iterator[Operation]:

@@ -14,7 +14,7 @@ from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileas.async_products import AsyncDotOp
 from libtile.dialects.nv_tileas.pipeline import AgentSwitchOp
 from libtile.dialects.nv_tileas.products import DotOp, ScaledDotOp
-from libtile.ir.places import ops_in, ops_of
+from libtile.ir.places import ops_around, ops_in, ops_of
 from libtile.lowering.discardable import NOT_SPECIALIZED, ROTATED
 from libtile.lowering.product_reasons import explain_asynchronous
 from libtile.lowering.tileas.agents.fed_steps import NotSpecialized
@@ -75,10 +75,7 @@ def _rotate_chains(function: FuncOp) -> None:
 
 
 def _loop_around(op: Operation) -> scf.ForOp | None:
-    around = op.parent_op()
-    while around is not None and not isinstance(around, scf.ForOp):
-        around = around.parent_op()
-    return around
+    return next((around for around in ops_around(op) if isinstance(around, scf.ForOp)), None)
 
 
 def is_fit(function: FuncOp, gpu: Target, most: int) -> bool:

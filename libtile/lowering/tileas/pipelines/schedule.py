@@ -39,7 +39,7 @@ from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp
 from libtile.ir.grouped_op import SEGMENTS
 from libtile.ir.module_pass import ModulePass
 from libtile.ir.operands import source_of
-from libtile.ir.places import ops_in, ops_of
+from libtile.ir.places import ops_around, ops_in, ops_of
 from libtile.ir.tile_form import erase
 from libtile.layouts import LinearLayout
 from libtile.layouts.shared_access import PIECE_BYTES
@@ -139,10 +139,9 @@ class _Scheduler:
             for load in chosen:
                 load.attributes[NOT_PIPELINED] = StringAttr(reason)
             return
-        around = _loop_around(loop)
-        while around is not None:
-            self.inside[around] = max(self.inside.get(around, 0), stages * each + inside)
-            around = _loop_around(around)
+        for around in ops_around(loop):
+            if isinstance(around, LOOPS):
+                self.inside[around] = max(self.inside.get(around, 0), stages * each + inside)
         loop.attributes[STAGES] = IntegerAttr(stages, i64)
         for order, load in enumerate(chosen):
             load.attributes[STAGE], load.attributes[ORDER] = IntegerAttr(0, i64), IntegerAttr(order, i64)
@@ -216,17 +215,11 @@ def _tile_type(load: Load) -> TensorType[Attribute]:
 
 
 def _loop_around(op: Operation) -> Operation | None:
-    parent = op.parent_op()
-    while parent is not None and not isinstance(parent, LOOPS):
-        parent = parent.parent_op()
-    return parent
+    return next((around for around in ops_around(op) if isinstance(around, LOOPS)), None)
 
 
 def _depth(op: Operation) -> int:
-    parent, depth = op.parent_op(), 0
-    while parent is not None:
-        parent, depth = parent.parent_op(), depth + 1
-    return depth
+    return sum(1 for _ in ops_around(op))
 
 
 def _latency(load: Load) -> int | None:

@@ -42,7 +42,7 @@ from libtile.dialects.nv_tileas.tiles import Rearranging, ReinterpretOp
 from libtile.ir.facts import MAX_DIVISOR, power_of_two_factor
 from libtile.ir.module_pass import ModulePass
 from libtile.ir.operands import set_operand
-from libtile.ir.places import ops_of
+from libtile.ir.places import ops_around, ops_of
 from libtile.ir.tile_form import erase, integer_of, shape_of
 from libtile.layouts import REGISTER, LinearLayout
 from libtile.layouts.collectives import is_unit
@@ -155,9 +155,8 @@ def _chosen_by(op: arith.CmpiOp) -> SelectOp | None:
 def _has_room(op: arith.CmpiOp) -> bool:
     """Whether predicates by bits fit beside what a thread holds: an agent's warps have the registers for what they do,
     and others are known to have them where little goes through a loop."""
-    held, loop = registers_of(op.result.type), op.parent_op()
-    while loop is not None and not isinstance(loop, scf.ForOp | scf.WhileOp | FuncOp):
-        loop = loop.parent_op()
+    held = registers_of(op.result.type)
+    loop = next((around for around in ops_around(op) if isinstance(around, scf.ForOp | scf.WhileOp | FuncOp)), None)
     if agent_of(op)[0] is not None or loop is None:
         return True
     return held + sum(registers_of(value.type) for value in loop.results) < MOST_HELD
