@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from xdsl.dialects.builtin import IntegerAttr, TensorType, UnitAttr
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, TensorType, UnitAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
@@ -31,6 +31,7 @@ from libtile.dialects.effect_traits import Observable
 from libtile.dialects.nv_tileaa.attributes import SignednessAttr
 from libtile.dialects.nv_tileaa.dot_rules import check_dot_shapes, check_no_signs
 from libtile.dialects.nv_tileaa.element_types import is_float
+from libtile.dialects.nv_tileaa.shapes import integers_of
 from libtile.dialects.nv_tileaa.target import target_of
 from libtile.dialects.nv_tileas.attributes import MmaAtomAttr
 from libtile.dialects.nv_tileas.layout import LayoutAttr
@@ -216,7 +217,8 @@ class WaitDotOp(TileOp):
 
     The results are the accumulators, which may be used from here on where their groups have ended, and the `pins`:
     tiles that are computed before the wait. `reads` are tiles that products under way may read as A until here. A wait
-    that is `held` stays behind all that stands in front of it, in machine code too.
+    that is `held` stays behind all that stands in front of it, in machine code too, and one with `held_pins`, by their
+    numbers, behind what these pins are computed of. What holds them `apart` is not shared with waits elsewhere.
     """
 
     name = "nv_tileas.wait_dot"
@@ -228,6 +230,8 @@ class WaitDotOp(TileOp):
     outputs = var_result_def()
     pending = opt_prop_def(IntegerAttr)
     held = opt_prop_def(UnitAttr)
+    held_pins = opt_prop_def(DenseArrayBase)
+    apart = opt_prop_def(UnitAttr)
 
     def check(self) -> None:
         given = [v.type for v in (*self.group("accumulators"), *self.group("pins"))]
@@ -237,6 +241,9 @@ class WaitDotOp(TileOp):
             raise VerifyException(
                 f"expects pending to be from 0 to {MAX_GROUPS - 1}, but got {self.pending.value.data}"
             )
+        numbers, pins = integers_of(self.held_pins), len(self.group("pins"))
+        if list(numbers) != sorted({*numbers} & {*range(pins)}):
+            raise VerifyException(f"expects held_pins to count some of {pins} pins, but got {list(numbers)}")
 
 
 def matrix_shape(type_: Attribute) -> tuple[int, ...]:

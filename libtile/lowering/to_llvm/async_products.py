@@ -11,22 +11,21 @@ from libtile.codegen.builder import Value, integer
 from libtile.codegen.constants import from_bits
 from libtile.codegen.llvm_types import FLOAT, HALF, I32, LlvmType
 from libtile.codegen.words import fills_words, of_words, words_of
+from libtile.dialects.nv_tileaa.shapes import integers_of
 from libtile.dialects.nv_tileas.async_products import AsyncDotOp, WaitDotOp, matrix_of, matrix_shape
-from libtile.ir.places import ops_of
 from libtile.ir.tile_form import integer_of
 from libtile.layouts import WARP
 from libtile.lowering.errors import unsupported
 from libtile.lowering.product_reasons import STEP_PARTS
-from libtile.lowering.ranks import RANKS
 from libtile.lowering.to_llvm.emitter import Emitter, rule
 from libtile.lowering.to_llvm.storage import Buffer
 from libtile.numerics.elements import STORAGE_BYTES
 from libtile.support.diagnostics import LoweringError
 from libtile.targets import MmaAtom
 
-_FEW_WORDS = 4
-"""Of a pin, which the assembler is kept from computing behind a wait as well; and of a tile that is narrowed ahead of a
-product, by which it begins to do that in front of it, and needs fewer registers."""
+_FIRST_WORDS = 4
+"""Of a tile that is narrowed ahead of a product: the assembler begins to do that in front of it by these, and needs
+fewer registers."""
 ZEROS: dict[LlvmType, Value] = {
     type_: from_bits(element, 0) for element, type_ in (("f32", FLOAT), ("i32", I32), ("f16", HALF))
 }
@@ -53,7 +52,7 @@ def _dot(e: Emitter, op: AsyncDotOp) -> None:
         ahead = {v: words_of(b, tile) for v, tile in tiles.items()}
         for v, own in ahead.items():
             if fills_words(tiles[v]):
-                wgmma.hold(b, own[:_FEW_WORDS])
+                wgmma.hold(b, own[:_FIRST_WORDS])
         # Sums pass through: of ones that are equal copies are made, and these are not to be made behind the fence.
         sums = [v for v in ahead if not fills_words(tiles[v])]
         through = [*([] if empty else words), *(w for v in sums for w in ahead[v])]
@@ -120,20 +119,13 @@ def _descriptor(
     return wgmma.descriptor(b, operand, buffer.first, moved).behind(b, *buffer.moved, opaque=in_parts)
 
 
-def _has_mask_beside(op: WaitDotOp) -> bool:
-    """Whether a mask by ranks, which takes all predicates, lies in a branch beside a wait."""
-    block = op.parent
-    return block is not None and any(RANKS in inner.attributes and inner.parent is not block for inner in ops_of(block))
-
-
 @rule(WaitDotOp)
 def _wait(e: Emitter, op: WaitDotOp) -> None:
     accumulators, reads, pins = ([e.tile(v) for v in op.group(n)] for n in ("accumulators", "reads", "pins"))
     tiles = [*accumulators, *pins]
     words = [words_of(e.b, t) for t in tiles]
-    for own in words[len(accumulators) :]:
-        if len(own) <= _FEW_WORDS:
-            wgmma.hold(e.b, own, apart=_has_mask_beside(op))
+    for number in integers_of(op.held_pins):
+        wgmma.hold(e.b, words[len(accumulators) + number], apart=op.apart is not None)
     if op.held is not None:
         wgmma.hold_all(e.b)
     through = wgmma.wait(

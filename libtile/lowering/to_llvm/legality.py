@@ -120,7 +120,7 @@ HONOURED: dict[type[TileOp], frozenset[str]] = {
         "rematerialized_a",
         "rematerialized_b",
     ),
-    async_products.WaitDotOp: _reads("pending", "held"),
+    async_products.WaitDotOp: _reads("pending", "held", "held_pins", "apart"),
     tensor_memory.AsyncDotIntoOp: _reads("atom", "signedness_a", "signedness_b"),
     tileas_pipeline.ProducerCommitOp: _reads("after_products"),
     tileas_pipeline.ConsumerReleaseOp: _reads("after_products"),

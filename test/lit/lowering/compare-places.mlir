@@ -150,3 +150,67 @@ nv_tileaa.func @one_number(%i: i32, %x: tile<128x128xf32, #scores>, %y: tile<128
   nv_tileaa.mark_for_reuse %c : tile<128x128xf32, #scores>
   nv_tileaa.return
 }
+
+// -----
+
+#scores = #nv_tileas.layout<register=[[0,1],[8,0],[0,8],[0,16],[0,32]], lane=[[0,2],[0,4],[1,0],[2,0],[4,0]], warp=[] : 16x64>
+#rows = #nv_tileas.layout<register=[[8,0]], lane=[[0,0],[0,0],[1,0],[2,0],[4,0]], warp=[] : 16x1>
+#row = #nv_tileas.layout<register=[[8]], lane=[[0],[0],[1],[2],[4]], warp=[] : 16>
+#columns = #nv_tileas.layout<register=[[0,1],[0,8],[0,16],[0,32]], lane=[[0,2],[0,4],[0,0],[0,0],[0,0]], warp=[] : 1x64>
+#column = #nv_tileas.layout<register=[[1],[8],[16],[32]], lane=[[2],[4],[0],[0],[0]], warp=[] : 64>
+
+// What holds the pins of a wait is its own where a branch beside it has ranks, which take all predicates, and else it is
+// shared: the first wait has no pin that is held, and no branch stands beside the last one.
+// CHECK-LABEL: nv_tileaa.func @waits
+// CHECK:       nv_tileas.wait_dot %arg3 {pending = 0}
+// CHECK:       nv_tileas.wait_dot %arg3 {apart, held_pins = array<i64: 0>
+// CHECK:       scf.if
+// CHECK:       ranks =
+// CHECK-LABEL: nv_tileaa.func @shared
+// CHECK:       nv_tileas.wait_dot %arg3 {held_pins = array<i64: 0>
+nv_tileaa.func @waits(%i: i32, %j: i32, %x: tile<16x64xf32, #scores>, %y: tile<16x64xf32, #scores>, %masked: i1) {
+  %w = nv_tileas.wait_dot %y {pending = 0} : tile<16x64xf32, #scores> -> tile<16x64xf32, #scores>
+  %p = nv_tileas.wait_dot %y {held_pins = array<i64: 0>, operandSegmentSizes = array<i32: 0, 0, 1>, pending = 0} : tile<16x64xf32, #scores> -> tile<16x64xf32, #scores>
+  %size = arith.constant 64 : i32
+  %a0 = arith.muli %i, %size : i32
+  %b0 = arith.muli %j, %size : i32
+  %a1 = nv_tileaa.splat %a0 : i32 -> tile<16x1xi32, #rows>
+  %a2 = nv_tileaa.make_range : tile<16xi32, #row>
+  %a3 = nv_tileaa.view %a2 : tile<16xi32, #row> -> tile<16x1xi32, #rows>
+  %a4 = arith.addi %a1, %a3 : tensor<16x1xi32, #rows>
+  %a = nv_tileaa.broadcast %a4 : tile<16x1xi32, #rows> -> tile<16x64xi32, #scores>
+  %b1 = nv_tileaa.splat %b0 : i32 -> tile<1x64xi32, #columns>
+  %b2 = nv_tileaa.make_range : tile<64xi32, #column>
+  %b3 = nv_tileaa.view %b2 : tile<64xi32, #column> -> tile<1x64xi32, #columns>
+  %b4 = arith.addi %b1, %b3 : tensor<1x64xi32, #columns>
+  %b = nv_tileaa.broadcast %b4 : tile<1x64xi32, #columns> -> tile<16x64xi32, #scores>
+  %r = scf.if %masked -> (tensor<16x64xf32, #scores>) {
+    %m = arith.cmpi slt, %a, %b : tensor<16x64xi32, #scores>
+    %c = arith.select %m, %x, %y : tensor<16x64xi1, #scores>, tensor<16x64xf32, #scores>
+    scf.yield %c : tensor<16x64xf32, #scores>
+  } else {
+    scf.yield %x : tensor<16x64xf32, #scores>
+  }
+  nv_tileaa.mark_for_reuse %r, %w, %p : tile<16x64xf32, #scores>, tile<16x64xf32, #scores>, tile<16x64xf32, #scores>
+  nv_tileaa.return
+}
+nv_tileaa.func @shared(%i: i32, %j: i32, %x: tile<16x64xf32, #scores>, %y: tile<16x64xf32, #scores>) {
+  %p = nv_tileas.wait_dot %y {held_pins = array<i64: 0>, operandSegmentSizes = array<i32: 0, 0, 1>, pending = 0} : tile<16x64xf32, #scores> -> tile<16x64xf32, #scores>
+  %size = arith.constant 64 : i32
+  %a0 = arith.muli %i, %size : i32
+  %b0 = arith.muli %j, %size : i32
+  %a1 = nv_tileaa.splat %a0 : i32 -> tile<16x1xi32, #rows>
+  %a2 = nv_tileaa.make_range : tile<16xi32, #row>
+  %a3 = nv_tileaa.view %a2 : tile<16xi32, #row> -> tile<16x1xi32, #rows>
+  %a4 = arith.addi %a1, %a3 : tensor<16x1xi32, #rows>
+  %a = nv_tileaa.broadcast %a4 : tile<16x1xi32, #rows> -> tile<16x64xi32, #scores>
+  %b1 = nv_tileaa.splat %b0 : i32 -> tile<1x64xi32, #columns>
+  %b2 = nv_tileaa.make_range : tile<64xi32, #column>
+  %b3 = nv_tileaa.view %b2 : tile<64xi32, #column> -> tile<1x64xi32, #columns>
+  %b4 = arith.addi %b1, %b3 : tensor<1x64xi32, #columns>
+  %b = nv_tileaa.broadcast %b4 : tile<1x64xi32, #columns> -> tile<16x64xi32, #scores>
+  %m = arith.cmpi slt, %a, %b : tensor<16x64xi32, #scores>
+  %c = arith.select %m, %x, %y : tensor<16x64xi1, #scores>, tensor<16x64xf32, #scores>
+  nv_tileaa.mark_for_reuse %c, %p : tile<16x64xf32, #scores>, tile<16x64xf32, #scores>
+  nv_tileaa.return
+}

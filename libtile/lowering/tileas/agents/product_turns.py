@@ -32,10 +32,16 @@ from libtile.dialects.nv_tileas.memory import LoadOp, TiledLoadOp
 from libtile.dialects.nv_tileas.products import DotOp
 from libtile.dialects.nv_tileas.tiles import ConvertLayoutOp
 from libtile.ir.places import is_of_block, op_of, uses_of
+from libtile.ir.tile_form import element_of
+from libtile.lowering.ranks import registers_of
 from libtile.lowering.tileas.cleanup import is_pure
 from libtile.lowering.to_tileas.accesses import element_bytes
 from libtile.support.records import dataclass
 
+FEW_WORDS = 4
+"""Of a thread, that a pin takes which machine code computes in front of a wait, too."""
+WORD_BYTES = 4
+"""Of a register."""
 _WITH_REGIONS = (scf.IfOp, Collective)
 _COPIES = (ConstantOp, SplatOp, BroadcastOp, ViewOp)
 """Ops whose results are other registers' values."""
@@ -160,6 +166,12 @@ def readers(parts: Parts) -> Readers:
     given = [v for op in ordered for v in op.results if v in made and v in wanted]
     beside = [v for op in parts.between if not isinstance(op, _COPIES) for v in op.results if v not in made]
     return Readers(tuple(ordered), tuple(given), tuple(beside))
+
+
+def held_pins(pins: Sequence[SSAValue]) -> list[int]:
+    """The numbers of the pins that the assembler is kept from computing behind a wait: those of few words a thread."""
+    words = [registers_of(v.type) * element_bytes(element_of(v.type)) // WORD_BYTES for v in pins]
+    return [number for number, count in enumerate(words) if count <= FEW_WORDS]
 
 
 def pinned(parts: Parts, most: int) -> SSAValue | None:

@@ -27,7 +27,7 @@ from collections.abc import Sequence
 from math import prod
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, ModuleOp, TensorType, i32
+from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, ModuleOp, TensorType, UnitAttr, i32
 from xdsl.ir import Block, SSAValue
 
 from libtile.codegen.compare import ALWAYS, NEVER
@@ -37,6 +37,7 @@ from libtile.dialects.nv_tileaa.assumptions import DivByAttr
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileaa.shapes import BroadcastOp, ConstantOp, MakeRangeOp, SplatOp, View
 from libtile.dialects.nv_tileaa.tokens import AssumeOp
+from libtile.dialects.nv_tileas.async_products import WaitDotOp
 from libtile.dialects.nv_tileas.layout import LayoutAttr
 from libtile.dialects.nv_tileas.tiles import Rearranging, ReinterpretOp
 from libtile.ir.facts import MAX_DIVISOR, power_of_two_factor
@@ -94,6 +95,16 @@ class ComparePlacesPass(ModulePass):
                 for inner in ops_of(function, arith.CmpiOp):
                     if _compare_places(inner):
                         statistics.count("comparisons of places")
+                for wait in ops_of(function, WaitDotOp):
+                    if wait.held_pins is not None and _has_mask_beside(wait):
+                        wait.properties["apart"] = UnitAttr()
+
+
+def _has_mask_beside(op: WaitDotOp) -> bool:
+    """Whether a mask by ranks, which takes all predicates, lies in a branch beside a wait: the assembler would save
+    there what holds pins, and compute it anew behind all the same."""
+    block = op.parent
+    return block is not None and any(RANKS in inner.attributes and inner.parent is not block for inner in ops_of(block))
 
 
 @dataclass(frozen=True)

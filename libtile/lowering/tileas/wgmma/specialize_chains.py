@@ -59,7 +59,7 @@ from libtile.lowering.tileas.agents.consumers import (
     tile_registers,
 )
 from libtile.lowering.tileas.agents.fed_steps import NotSpecialized
-from libtile.lowering.tileas.agents.product_turns import Parts, parts_of, readers
+from libtile.lowering.tileas.agents.product_turns import Parts, held_pins, parts_of, readers
 from libtile.lowering.tileas.agents.promoted import MOST_DEPTH
 from libtile.lowering.tileas.ahead import computed_ahead
 from libtile.lowering.tileas.cleanup import drop_unused
@@ -515,7 +515,13 @@ class Chain:
         given = [env[v] for v in pins]
         waited = at.add(
             WaitDotOp.make(
-                results, reads, given, results=[[v.type for v in (*results, *given)]], pending=pending, held=held
+                results,
+                reads,
+                given,
+                results=[[v.type for v in (*results, *given)]],
+                pending=pending,
+                held=held,
+                held_pins=held_pins(given) or None,
             )
         )
         for product, value in zip(products, waited.results):
