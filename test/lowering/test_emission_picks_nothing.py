@@ -108,6 +108,28 @@ FEATURES = {
     "tensormap_replace", "tma_gather4", "tma_scatter4",
 }  # fmt: skip
 
+LOOKS_AROUND = {
+    # whole kernels and blocks are gone through, op by op
+    "conversion.convert_function", "conversion.convert_module", "emitter.emit_block",
+    # how many warps a kernel has, and whether it takes programs over
+    "agents.total_warps", "grid.begin_programs",
+    # an op that stands where it cannot is refused
+    "agents._switch", "rings.make",
+    # what nobody uses is not made
+    "atomics._atomic_cas", "atomics._atomic_rmw", "atomics._tiled_atomic", "pipelines._on_stage",
+    # what the ops of one block have computed is not computed again for the next one of it
+    "emitter.number",
+    # left to be said by ops: which numbers of a loop LLVM is to know nothing of, and what a turn computes anew
+    "control._for", "control._multiplies", "control._turn", "pipelines._inc_iter", "rings.feeds_wgmma",
+    "rings.show_uniform",
+}  # fmt: skip
+"""The functions of rules that look at more than their op and its operands."""
+AROUND = {
+    "parent", "parent_op", "parent_block", "next_op", "prev_op", "uses", "first_use", "has_one_use", "ops_of", "ops_in",
+    "ops_around", "inner_ops",
+}  # fmt: skip
+"""What they look by."""
+
 CHOOSING = {
     "libtile.atoms.conversions": ("conversion", "is_kept", "shared_bytes"),
     "libtile.atoms.cp_async": ("copy_width", "operand_shared_layout", "staged_layout"),
@@ -175,3 +197,16 @@ def test_the_lists_keep_out_what_chooses() -> None:
         for name in names:
             assert callable(getattr(import_module(module), name))
             assert name not in ALLOWED.get(module, ())
+
+
+def test_rules_look_at_their_op_alone() -> None:
+    looking = set()
+    for path in EMISSION:
+        for function in ast.walk(ast.parse(path.read_text())):
+            if path.parent.name == "to_llvm" and isinstance(function, ast.FunctionDef):
+                names = {node.attr for node in ast.walk(function) if isinstance(node, ast.Attribute)}
+                names |= {node.id for node in ast.walk(function) if isinstance(node, ast.Name)}
+                if names & AROUND:
+                    looking.add(f"{path.stem}.{function.name}")
+    assert looking <= LOOKS_AROUND, f"an attribute says what these look for: {sorted(looking - LOOKS_AROUND)}"
+    assert looking == LOOKS_AROUND, f"no longer look around: {sorted(LOOKS_AROUND - looking)}"
