@@ -6,7 +6,7 @@ import pytest
 import libtile
 from generators import growing
 from libtile.dialects.cuda_tile.ops import OPS, CudaTileOp
-from libtile.ir.places import ops_in, ops_of
+from libtile.ir.places import ops_around, ops_in, ops_of
 from libtile.passes.manager import _names_in
 
 
@@ -48,3 +48,19 @@ def test_the_ops_of_a_class_are_those_before_anything_changes() -> None:
         op.erase(safe_erase=False)
     assert len(found) == 3
     assert ops_of(root, OPS["if"]) == []
+
+
+def test_the_ops_around_an_op_begin_with_the_innermost() -> None:
+    text = """cuda_tile.module @m { entry @f() {
+      %0 = constant <i32: 0> : tile<i32>
+      %1 = constant <i32: 1> : tile<i32>
+      for %i in (%0 to %1, step %1) : tile<i32> {
+        for %j in (%0 to %i, step %1) : tile<i32> { %s = addi %i, %j : tile<i32> }
+      }
+      return } }"""
+    module = libtile.parse(text).op
+    added = next(op for op in ops_of(module) if isinstance(op, OPS["addi"]))
+    inner, outer = (op for op in reversed(ops_of(module)) if isinstance(op, OPS["for"]))
+    found = list(ops_around(added))
+    assert found[:2] == [inner, outer] and isinstance(found[2], OPS["entry"])
+    assert found[-1].parent_op() is None and list(ops_around(found[-1])) == []
