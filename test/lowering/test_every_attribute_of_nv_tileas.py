@@ -100,6 +100,7 @@ TEXTS: dict[str, tuple[str, Callable[[], str]]] = {
 
 
 ABSENT = {
+    "held_pins": "array<i64: 0>",
     "atom": "#nv_tileas.copy_atom<ldg, bits=32>",
     "agent_ids": "[7 : i64]",
     "agent_registers": "[64 : i64]",

@@ -44,3 +44,9 @@ def test_numbers_are_those_of_pins_in_their_order(plain, numbers):
     wrong = plain.replace("held_pins = array<i64: 1>", f"held_pins = array<i64: {numbers}>")
     (found,) = [d.message for d in diagnose(parse(wrong))]
     assert f"expects held_pins to count some of 2 pins, but got [{numbers}]" in found
+
+
+def test_what_holds_no_pins_is_not_apart(plain):
+    wrong = plain.replace("{held_pins = array<i64: 1>", "{apart")
+    (found,) = [d.message for d in diagnose(parse(wrong))]
+    assert "expects held_pins where what holds them is apart" in found

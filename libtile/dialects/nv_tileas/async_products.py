@@ -244,6 +244,8 @@ class WaitDotOp(TileOp):
         numbers, pins = integers_of(self.held_pins), len(self.group("pins"))
         if list(numbers) != sorted({*numbers} & {*range(pins)}):
             raise VerifyException(f"expects held_pins to count some of {pins} pins, but got {list(numbers)}")
+        if self.apart is not None and not numbers:
+            raise VerifyException("expects held_pins where what holds them is apart")
 
 
 def matrix_shape(type_: Attribute) -> tuple[int, ...]:
