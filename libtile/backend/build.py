@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from libtile.backend import nvptx, ptx, ptx_lines
+from libtile.backend import nvptx, ptx
 from libtile.backend.effort import Plan, plan
 from libtile.backend.host_object import host_object
 from libtile.backend.ptxas import Assembler
@@ -51,8 +51,10 @@ def _ptx(work: Work, planned: Plan, run: Run) -> str:
 
     with timing.stage("LLVM"):
         text = run(printed)
-    version = ptx_lines.PTX_VERSION if work.lines is not None else ptx.PTX_VERSION
-    text = ptx.finish(text, gpu, work.entries, launch_meta_data=work.launch_meta_data, ptx_version=version)
-    if work.lines is not None:
-        text = ptx_lines.finish_lines(text, work.lines, inlined=work.inlined)
-    return text
+    meta_data = work.launch_meta_data
+    if work.lines is None:
+        return ptx.finish(text, gpu, work.entries, launch_meta_data=meta_data, ptx_version=ptx.PTX_VERSION)
+    from libtile.backend import ptx_lines
+
+    text = ptx.finish(text, gpu, work.entries, launch_meta_data=meta_data, ptx_version=ptx_lines.PTX_VERSION)
+    return ptx_lines.finish_lines(text, work.lines, inlined=work.inlined)

@@ -22,7 +22,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from libtile.backend import host_template, libllvm
-from libtile.backend.host_maps import encode_ir
 from libtile.codegen.llvm_text import byte_array, to_bytes
 from libtile.ir.kernels import Launch
 from libtile.support.errors import LibtileError
@@ -69,6 +68,8 @@ class HostTargetError(LibtileError):
 
 def host_ir(kernels: Mapping[str, Launch], arch: str = "x86_64", system: str = "linux", parameters_at: int = 0) -> str:
     """The object's contents as LLVM IR."""
+    from libtile.backend.host_maps import encode_ir
+
     convention = "win64cc " if (arch, system) == ("x86_64", "windows") else ""
     lines = [f'target triple = "{arch}-unknown-linux-gnu"']
     records = []

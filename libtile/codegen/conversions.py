@@ -30,7 +30,7 @@ from libtile.codegen.llvm_types import (
     LlvmType,
     VectorType,
 )
-from libtile.codegen.packing import join
+from libtile.codegen.stored_bits import join
 from libtile.numerics.elements import ELEMENTS, FORMATS
 from libtile.support.diagnostics import UnsupportedError
 

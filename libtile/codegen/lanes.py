@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from libtile.codegen.builder import KernelBuilder, Value, integer
 from libtile.codegen.llvm_types import I32, IntType, VectorType
-from libtile.codegen.packing import join
+from libtile.codegen.stored_bits import join
 from libtile.codegen.tile import linear_of_bits
 from libtile.layouts import LANE, REGISTER, LinearLayout, f2
 from libtile.layouts.convert import ShuffleRound, shuffle_rounds

@@ -12,8 +12,8 @@ from libtile.atoms.operand_types import multiplied_element
 from libtile.codegen.builder import KernelBuilder, Value
 from libtile.codegen.llvm_types import FLOAT, I32, StructType
 from libtile.codegen.mma_sync import Product
-from libtile.codegen.packing import join
 from libtile.codegen.places import Place, by_place, in_element
+from libtile.codegen.stored_bits import join
 from libtile.codegen.tile import Tile
 from libtile.targets import MmaAtom
 

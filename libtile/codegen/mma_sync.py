@@ -12,9 +12,8 @@ from libtile.codegen.conversions import ftof_all
 from libtile.codegen.lanes import parity
 from libtile.codegen.llvm_types import DOUBLE, HALF, I8, I32, I64, IntType, StructType, VectorType
 from libtile.codegen.narrow_floats import halves_of_bytes
-from libtile.codegen.packing import join
 from libtile.codegen.places import Place, box_of, by_place, in_element, place_of
-from libtile.codegen.stored_bits import as_integer, from_integer
+from libtile.codegen.stored_bits import as_integer, from_integer, join
 from libtile.codegen.tile import Tile
 from libtile.numerics.elements import STORAGE_BYTES
 from libtile.targets import MmaAtom

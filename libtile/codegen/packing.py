@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from libtile.codegen.builder import KernelBuilder, Value, integer
-from libtile.codegen.llvm_types import ELEMENT_TYPES, I8, I32, IntType
+from libtile.codegen.llvm_types import ELEMENT_TYPES, I32, IntType
 from libtile.codegen.narrow_floats import TF32_MASK
-from libtile.codegen.stored_bits import as_integer
+from libtile.codegen.stored_bits import as_integer, join, split
 from libtile.codegen.tile import Tile
 from libtile.layouts import REGISTER, LinearLayout
 from libtile.numerics.elements import ELEMENTS
@@ -23,36 +23,6 @@ from libtile.support.diagnostics import UnsupportedError
 def element_bits(element: str) -> int:
     """Bits that one element takes in a packed tile."""
     return 1 if element == "i1" else ELEMENTS[element].storage_bits
-
-
-# -- values ---------------------------------------------------------------------------------------------------------
-
-
-def join(b: KernelBuilder, values: Sequence[Value], bits: int) -> Value:
-    """Integers of which the low `bits` count, side by side in one integer, the first lowest."""
-    if values[0].type.bits == bits and (word := b.as_word(values)) is not None:
-        return word
-    type_ = IntType(bits * len(values))
-    result = integer(type_, 0)
-    for position, value in enumerate(values):
-        has = value.type.bits
-        part = b.cast("zext" if has < bits * len(values) else "trunc", value, type_)
-        if has > bits and position < len(values) - 1:
-            part = b.and_(part, integer(type_, (1 << bits) - 1))
-        if position:
-            part = b.binary("shl", part, integer(type_, bits * position))
-        result = b.or_(result, part)
-    return result
-
-
-def split(b: KernelBuilder, value: Value, bits: int, count: int) -> list[Value]:
-    """The inverse of `join`: integers of `bits` bits (an i8 whose low half counts for 4)."""
-    type_ = I8 if bits == 4 else IntType(bits)
-    parts = []
-    for position in range(count):
-        part = b.binary("lshr", value, integer(value.type, bits * position)) if position else value
-        parts.append(b.cast("trunc", part, type_))
-    return parts
 
 
 # -- layouts --------------------------------------------------------------------------------------------------------

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from libtile.codegen.builder import KernelBuilder, Value, integer
 from libtile.codegen.llvm_types import ELEMENT_TYPES, I8, I32, I64, IntType, LlvmType, PointerType
 from libtile.numerics.elements import PACKED
@@ -39,3 +41,33 @@ def from_storage(b: KernelBuilder, bits: Value, element: str) -> Value:
     if element == "i1":
         return b.compare("ne", bits, integer(I8, 0))
     return from_integer(b, bits, ELEMENT_TYPES[element])
+
+
+# -- several side by side --------------------------------------------------------------------------------------------
+
+
+def join(b: KernelBuilder, values: Sequence[Value], bits: int) -> Value:
+    """Integers of which the low `bits` count, side by side in one integer, the first lowest."""
+    if values[0].type.bits == bits and (word := b.as_word(values)) is not None:
+        return word
+    type_ = IntType(bits * len(values))
+    result = integer(type_, 0)
+    for position, value in enumerate(values):
+        has = value.type.bits
+        part = b.cast("zext" if has < bits * len(values) else "trunc", value, type_)
+        if has > bits and position < len(values) - 1:
+            part = b.and_(part, integer(type_, (1 << bits) - 1))
+        if position:
+            part = b.binary("shl", part, integer(type_, bits * position))
+        result = b.or_(result, part)
+    return result
+
+
+def split(b: KernelBuilder, value: Value, bits: int, count: int) -> list[Value]:
+    """The inverse of `join`: integers of `bits` bits (an i8 whose low half counts for 4)."""
+    type_ = I8 if bits == 4 else IntType(bits)
+    parts = []
+    for position in range(count):
+        part = b.binary("lshr", value, integer(value.type, bits * position)) if position else value
+        parts.append(b.cast("trunc", part, type_))
+    return parts

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 
 from libtile.codegen.builder import KernelBuilder, Value
 from libtile.codegen.llvm_types import FLOAT, I32
-from libtile.codegen.packing import join
-from libtile.codegen.stored_bits import as_integer
+from libtile.codegen.stored_bits import as_integer, join
 from libtile.codegen.tile import Tile
 from libtile.numerics.elements import STORAGE_BYTES
 from libtile.support.diagnostics import LoweringError

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from libtile.codegen.line_table import LineTable
     from libtile.compiler.boundaries import Boundaries
     from libtile.compiler.remarking import Decisions
+    from libtile.lowering.to_llvm.debug_info import DebugInfo
     from libtile.passes.pipeline import Item
 
 TO_TILEAA, TO_TILEAS = "convert-cuda-tile-to-tileaa", "convert-tileaa-to-tileas"
@@ -234,10 +235,9 @@ def _emit(
     from libtile.compiler.remarking import collect, limited
     from libtile.lowering.hints import without_unmet
     from libtile.lowering.tileas.memory.missing_barriers import check_barriers
-    from libtile.lowering.to_llvm.debug_info import DebugInfo
 
     with timing.stage("convert-tileas-to-llvm"):
-        information = DebugInfo(full=options.debug_sections) if options.lines else None
+        information = _debug_information(options)
         llvm = to_llvm(inner, gpu, information, places=options.opt_level > 0, trusted=trusted)
     if not trusted:
         check_barriers(inner, gpu)
@@ -273,6 +273,15 @@ def _emit(
     result.remarks += limited(inner, finished.excesses)
     if finished.assembled is not None:
         _report(finished.assembled, result)
+
+
+def _debug_information(options: Options) -> DebugInfo | None:
+    """What collects lines and names on the way to LLVM IR, where the options ask for any."""
+    if not options.lines:
+        return None
+    from libtile.lowering.to_llvm.debug_info import DebugInfo
+
+    return DebugInfo(full=options.debug_sections)
 
 
 def _text(module: ModuleOp) -> str:

@@ -7,7 +7,8 @@ are applied.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -18,7 +19,6 @@ from libtile.dialects.cuda_tile.ops import CudaTileOp
 from libtile.dialects.cuda_tile.types import TileType, i1, is_integer
 from libtile.ir.module_pass import ModulePass
 from libtile.support.records import dataclass
-from libtile.transforms import canonical_if
 from libtile.transforms.canonical_values import (
     constant_bool,
     constant_integer,
@@ -30,7 +30,14 @@ from libtile.transforms.canonical_values import (
     stripped_not,
 )
 from libtile.transforms.canonicalize_tileaa import canonicalize_inner
-from libtile.transforms.greedy import DEFAULT_ITERATIONS, Patterns, functions_in, inner_functions_in, rewrite_greedily
+from libtile.transforms.greedy import (
+    DEFAULT_ITERATIONS,
+    Pattern,
+    Patterns,
+    functions_in,
+    inner_functions_in,
+    rewrite_greedily,
+)
 
 
 @dataclass(frozen=True)
@@ -54,6 +61,24 @@ def canonicalize(root: Operation, max_iterations: int = DEFAULT_ITERATIONS) -> b
     changed = [rewrite_greedily(op, PATTERNS, max_iterations) for op in functions_in(root)]
     changed += [canonicalize_inner(op, max_iterations) for op in inner_functions_in(root)]
     return True in changed
+
+
+class FormsOfIf(Sequence[Pattern]):
+    """The patterns of `if`, which are loaded when there is one: many kernels have none."""
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._patterns()[index]
+
+    def __iter__(self) -> Iterator[Pattern]:
+        return iter(self._patterns())
+
+    def __len__(self) -> int:
+        return len(self._patterns())
+
+    def _patterns(self) -> Sequence[Pattern]:
+        from libtile.transforms.canonical_if import PATTERNS
+
+        return PATTERNS
 
 
 # -- patterns of single ops -------------------------------------------------------------------------------------------
@@ -178,7 +203,7 @@ PATTERNS: Patterns = {
     "addf": (multiply_first,),
     "assert": (drop_true_assert,),
     "assume": (drop_repeated_assume,),
-    "if": canonical_if.PATTERNS,
+    "if": FormsOfIf(),
     "select": (
         fold_select,
         select_of_negation,

@@ -25,7 +25,6 @@ from collections.abc import Callable, Container, Sequence
 from xdsl.context import Context
 from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, i32
 from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue, Use
-from xdsl.rewriter import Rewriter
 
 from libtile.analysis import Facts
 from libtile.analysis.aliasing import Aliasing
@@ -37,6 +36,7 @@ from libtile.dialects.effect_traits import ReadsThrough, WritesThrough, accessed
 from libtile.dialects.interfaces import FreshToken, JoinsTokens, control_flow, edges, exit_of, loop_around
 from libtile.ir.module_pass import ModulePass
 from libtile.ir.places import is_within, ops_of
+from libtile.ir.tile_form import erase
 from libtile.support import remarks, statistics
 from libtile.support.records import dataclass
 from libtile.transforms import reporting
@@ -175,7 +175,7 @@ def _erase_unused_joins(tokens: Sequence[SSAValue]) -> None:
             continue
         if maker.results[0].first_use is None:
             pending += maker.operands
-            Rewriter.erase_op(maker)
+            erase(maker)
 
 
 def _flat(op: CudaTileOp) -> list[SSAValue]:

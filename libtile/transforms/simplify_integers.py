@@ -44,7 +44,6 @@ from libtile.transforms.canonical_values import (
 )
 from libtile.transforms.effects import has_no_effects
 from libtile.transforms.greedy import functions_in
-from libtile.transforms.last_iterations import last_count, use_count
 
 _REMARK = "SimplifyIntegers"
 
@@ -100,6 +99,8 @@ class Known:
 
 def _last_iteration(op: CudaTileOp, known: Known) -> bool:
     """Ask for the number of a loop's last iteration where a condition of branches holds in no other one."""
+    from libtile.transforms.last_iterations import last_count, use_count
+
     found = last_count(op, known.forms)
     if found is None:
         return False

@@ -7,7 +7,7 @@ import pytest
 from libtile.codegen import conversions, narrow_floats
 from libtile.codegen.builder import KernelBuilder, Value, integer
 from libtile.codegen.llvm_types import FLOAT, HALF, I1, I32, VectorType
-from libtile.codegen.packing import join
+from libtile.codegen.stored_bits import join
 from libtile.interpreter.formats import ELEMENTS
 from libtile.targets import target
 from lowering.elementwise import (

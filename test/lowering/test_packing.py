@@ -6,7 +6,7 @@ import itertools
 import numpy as np
 import pytest
 
-from libtile.codegen import packing
+from libtile.codegen import packing, stored_bits
 from libtile.codegen.builder import KernelBuilder, integer
 from libtile.codegen.llvm_types import ELEMENT_TYPES, I8, I32
 from libtile.codegen.tile import Tile, index
@@ -85,6 +85,6 @@ def test_packing_what_was_unpacked_is_free():
     b = KernelBuilder("k", target("sm_80"), 128)
     data = b.add_parameter(POINTER)
     value = load(b, data, "i8", b.thread_id())
-    store(b, data, "i8", b.thread_id(), packing.join(b, packing.split(b, value, 4, 2), 4))
+    store(b, data, "i8", b.thread_id(), stored_bits.join(b, stored_bits.split(b, value, 4, 2), 4))
     text = finished_ptx(b, "sm_80")
     assert not any(name in text for name in ("shl", "shr", "and.b", "or.b"))

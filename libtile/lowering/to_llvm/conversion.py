@@ -35,7 +35,7 @@ from libtile.lowering.to_llvm.storage import Descriptor
 from libtile.lowering.to_tileas.shape_layouts import scalar_layout
 from libtile.numerics.elements import STORAGE_BYTES
 from libtile.support.records import dataclass, field
-from libtile.targets import DATA_LAYOUT, TRIPLE, Target, tensor_map
+from libtile.targets import DATA_LAYOUT, TRIPLE, Target
 
 if TYPE_CHECKING:
     from libtile.lowering.to_llvm.debug_info import DebugInfo
@@ -117,6 +117,8 @@ def _parameter(e: Emitter, type_: Attribute, value: SSAValue) -> Parameter:
 
 def _descriptor(e: Emitter, value: SSAValue) -> None:
     """Declare a parameter that is a tensor map."""
+    from libtile.targets import tensor_map
+
     type_ = value.type
     assert isinstance(type_, TmaDescType)
     attributes = f'byval([{tensor_map.SIZE} x i8]) align {tensor_map.ALIGNMENT} "nvvm.grid_constant"'

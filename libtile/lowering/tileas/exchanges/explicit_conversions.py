@@ -15,7 +15,6 @@ from math import prod
 
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, TensorType, i64
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.rewriter import Rewriter
 
 from libtile.codegen.sharing import Handed, hand_out_way
 from libtile.dialects.cuda_tile.types import NUMBER_NAMES
@@ -71,6 +70,8 @@ def convert_result(op: Operation, result: SSAValue, layout: LinearLayout) -> til
     if layout_of(result) == layout:
         return None
     uses = list(result.uses)
+    from xdsl.rewriter import Rewriter
+
     given = Rewriter.replace_value_with_new_type(result, with_layout(wanted, layout))
     made = tiles.ConvertLayoutOp.make(given, results=[wanted], location=_location(op))
     for use in uses:
