@@ -38,6 +38,13 @@ class Label:
 
 
 @dataclass(frozen=True, slots=True)
+class Subroutine:
+    """What follows is code behind that of a kernel, which the kernel calls by this name where operands are unusual."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class Place:
     """Where the instructions that follow come from, and the line of the call that was inlined there (0 for none)."""
 
@@ -49,7 +56,7 @@ class Place:
 @dataclass(frozen=True, slots=True)
 class Instruction:
     """An instruction by its words: `LDG.E.128` is the opcode `LDG` with two modifiers. `address` is in hexadecimal
-    digits, `text` what is printed, with the predicate; `target` the label that a branch names."""
+    digits, `text` what is printed, with the predicate; `target` the label or subroutine that a branch or call names."""
 
     address: str
     text: str
@@ -59,13 +66,14 @@ class Instruction:
     target: str = ""
 
 
-Item = Function | End | Label | Place | Instruction
+Item = Function | End | Label | Subroutine | Place | Instruction
 
 _PLACE = re.compile(r'//## File "([^"]*)", line (\d+)(?: inlined at "[^"]*", line (\d+))?')
 _INSTRUCTION = re.compile(r"\s*/\*([0-9a-f]{4,})\*/\s+((?:(@!?U?P\w+)\s+)?([A-Z_]\w*)((?:\.\w+)*)[^;]*?)\s*;")
 _FUNCTION = re.compile(r"\.text\.(\S+):")
 _LABEL = re.compile(r"(\.L\w+):")
-_TARGET = re.compile(r"`\((\.L\w+)\)")
+_SUBROUTINE = re.compile(r"(\$[\w$]+):")
+_TARGET = re.compile(r"`\((\.L\w+|\$[\w$]+)\)")
 
 
 def read(text: str) -> Iterator[Item]:
@@ -79,6 +87,8 @@ def read(text: str) -> Iterator[Item]:
             yield Instruction(found[1], found[2], found[3] or "", found[4], modifiers, target[1] if target else "")
         elif found := _LABEL.match(line):
             yield Label(found[1])
+        elif found := _SUBROUTINE.match(line):
+            yield Subroutine(found[1])
         elif found := _PLACE.search(line):
             yield Place(found[1], int(found[2]), int(found[3] or 0))
         elif line.startswith("//-----"):

@@ -7,6 +7,7 @@ import os
 import runpy
 import sys
 import traceback
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
@@ -105,7 +106,8 @@ def chosen(kernels: Iterable[Launched], name: str | None) -> Launched:
     matching = [kernel for kernel in kernels if name in (None, kernel.name, kernel.symbol)]
     if len(matching) == 1:
         return matching[0]
-    names = ", ".join(dict.fromkeys(k.symbol if len(matching) > 1 else k.name for k in matching or kernels))
+    times = Counter(kernel.name for kernel in matching)
+    names = ", ".join(dict.fromkeys(k.symbol if times[k.name] > 1 else k.name for k in matching or kernels))
     what = f"more than one kernel{'' if name is None else f' named {name}'}" if matching else f"no kernel named {name}"
     raise LibtileError(f"the script launches {what}: choose one of {names}")
 

@@ -349,7 +349,12 @@ class _Tally:
         def add(to: dict[int, float], line: int, count: float) -> None:
             to[line] = to.get(line, 0.0) + count
 
-        for at, instruction in code.instructions.get(self.facts.name, ()):
+        instructions = code.instructions.get(self.facts.name, ())
+        if any(i.opcode == "CALL" for _, i in instructions):
+            self.notes.append("what runs for unusual operands only, of divisions and roots, is not counted")
+        for at, instruction in instructions:
+            if at in code.apart:
+                continue
             line, opcode = code.listing.ops[at], instruction.opcode
             count = float(warps.get(line, 0) if line else once)
             add(found["issue"], line, count)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from libtile.backend import nvdisasm
-from libtile.backend.nvdisasm import End, Function, Instruction, Item, Label, Place
+from libtile.backend.nvdisasm import End, Function, Instruction, Item, Label, Place, Subroutine
 from libtile.backend.tools import ToolNotFoundError
 from libtile.explore.listings import NONE, Listing
 from libtile.support.records import dataclass, field
@@ -43,6 +43,9 @@ class Code:
     listing: Listing
     instructions: dict[str, list[tuple[int, Instruction]]] = field(default_factory=dict)
     loops: dict[str, list[Loop]] = field(default_factory=dict)
+    apart: set[int] = field(default_factory=set)
+    """Lines of the listing with instructions that are not executed as often as the line of PTX in front of them:
+    subroutines for unusual operands, of a division as an example, and what fills a kernel's end."""
 
 
 _WARPGROUP_PRODUCTS = ("HGMMA", "IGMMA", "QGMMA")
@@ -102,19 +105,32 @@ def listed(
 ) -> Code:
     """The machine code that these items are; see `disassembled`."""
     code, products = Code(Listing("sass")), op_of_product or {}
-    kernel, op = "", NONE
+    kernel, op, apart = "", NONE, False
     labels: dict[str, int] = {}
+    callers: dict[str, set[int]] = {}
     for item in items:
         match item:
             case Function(name):
                 _close(code, kernel, labels)
-                kernel, op, labels = name, NONE, {}
+                kernel, op, apart, labels, callers = name, NONE, False, {}, {}
                 code.listing.add(f"{kernel}:")
                 code.instructions[kernel] = []
             case Place(file, line) if file.startswith(nvdisasm.PTX_FILE):
                 op = op_of_ptx_line.get(line, NONE)
+            case Subroutine(name) if kernel:
+                # One that is there for several ops was made for none of them in particular.
+                made_for_all = callers.get(name, set())
+                op, apart = next(iter(made_for_all)) if len(made_for_all) == 1 else NONE, True
+                code.listing.add(f"{name}:", op)
             case Instruction(address, text) if kernel:
-                code.instructions[kernel].append((len(code.listing.lines), item))
+                at = len(code.listing.lines)
+                if item.opcode == "BRA" and not item.predicate and labels.get(item.target) == at - 1:
+                    op, apart = NONE, True  # the loop into which nothing runs; only what fills the rest is behind it
+                if apart:
+                    code.apart.add(at)
+                if item.opcode == "CALL":
+                    callers.setdefault(item.target, set()).add(op)
+                code.instructions[kernel].append((at, item))
                 made_for = products.get(item.modifiers[0], op) if item.opcode in _WARPGROUP_PRODUCTS else op
                 code.listing.add(f"  {address}  {text}", made_for)
             case Label(name) if kernel:

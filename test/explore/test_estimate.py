@@ -80,6 +80,32 @@ def test_a_sample_of_like_blocks_stands_for_all_of_them() -> None:
     assert any("2 of 4 tile blocks" in note for note in part.notes) and not any("of 4" in n for n in whole.notes)
 
 
+DIVISION = """
+cuda_tile.module @kernels {
+  entry @divide(%x: tile<ptr<f32>>) {
+    %lane = iota : tile<128xi32>
+    %x1 = reshape %x : tile<ptr<f32>> -> tile<1xptr<f32>>
+    %xs = broadcast %x1 : tile<1xptr<f32>> -> tile<128xptr<f32>>
+    %at = offset %xs, %lane : tile<128xptr<f32>>, tile<128xi32> -> tile<128xptr<f32>>
+    %value, %loaded = load_ptr_tko weak %at : tile<128xptr<f32>> -> tile<128xf32>, token
+    %half = divf %value, %value rounding<nearest_even> : tile<128xf32>
+    %stored = store_ptr_tko weak %at, %half token=%loaded : tile<128xptr<f32>>, tile<128xf32> -> token
+    return
+  }
+}
+"""
+
+
+def test_what_a_division_does_for_unusual_operands_is_counted_for_no_op() -> None:
+    require_tool("nvdisasm")
+    told = libtile.estimate(libtile.parse(DIVISION), args=[np.ones(128, np.float32)])
+    assert any("unusual operands" in note for note in told.notes)
+    shares = {share.op for resource in told.resources for share in resource.shares}
+    assert "divf" in shares and "return" not in shares
+    special = next(resource for resource in told.resources if resource.name == "special functions")
+    assert special.amount == 128, "one reciprocal for each element, and none of the code behind the kernel's end"
+
+
 def test_the_picture_is_xml(gemm: Estimate) -> None:
     root = ElementTree.fromstring(gemm.picture())
     texts = " ".join("".join(node.itertext()) for node in root.iter("{http://www.w3.org/2000/svg}text"))

@@ -136,6 +136,33 @@ def test_code_without_labels_or_kernels_has_no_loops():
     assert code.loops == {"k": []} and [i.opcode for _, i in code.instructions["k"]] == ["EXIT", "BRA"]
 
 
+def test_what_stands_behind_a_kernels_code_is_apart_from_the_line_in_front_of_it():
+    places = "\n".join(f'\t//## File ".nv_debug_ptx_txt", line {line}\n        {code} ;' for line, code in enumerate((
+        "/*0000*/    CALL.REL.NOINC `($__internal_0_$div)",
+        "/*0010*/    CALL.REL.NOINC `($__internal_1_$root)",
+        "/*0020*/    CALL.REL.NOINC `($__internal_1_$root)",
+        "/*0030*/    EXIT",
+    ), 1))  # fmt: skip
+    text = (
+        f".text.k:\n{places}\n$__internal_0_$div:\n        /*0040*/    RET.REL.NODEC R6 `(k) ;\n"
+        "$__internal_1_$root:\n        /*0050*/    RET.REL.NODEC R6 `(k) ;\n"
+        ".L_x_0:\n        /*0060*/    BRA `(.L_x_0);\n        /*0070*/    NOP;\n.L_x_1:\n"
+    )
+    code = listed(nvdisasm.read(text), {1: 7, 2: 8, 3: 9, 4: 10})
+    listing = code.listing
+    assert [(line.split()[-1], op) for line, op in zip(listing.lines[5:], listing.ops[5:], strict=True)] == [
+        ("$__internal_0_$div:", 7),  # its only caller's
+        ("`(k)", 7),
+        ("$__internal_1_$root:", 0),  # of several
+        ("`(k)", 0),
+        (".L_x_0:", 0),
+        ("`(.L_x_0)", 0),
+        ("NOP", 0),
+        (".L_x_1:", 0),
+    ]
+    assert [i.opcode for at, i in code.instructions["k"] if at not in code.apart] == ["CALL", "CALL", "CALL", "EXIT"]
+
+
 def test_numbers_of_instructions_are_said_in_words():
     assert [amount(n, "branches") for n in (1, 2)] == ["1 branch", "2 branches"]
     assert [amount(n, "shuffles") for n in (1, 2)] == ["1 shuffle", "2 shuffles"]
