@@ -187,6 +187,14 @@ def test_bad_bytecode_is_one_error_with_offset_and_section() -> None:
     assert caught.value.offset is not None and caught.value.section
 
 
+def test_an_op_without_an_operand_that_it_needs_is_not_built() -> None:
+    from libtile.dialects.cuda_tile.ops import build
+
+    for operands in ({}, {"lhs": None}):
+        with pytest.raises(libtile.LibtileError, match=r"operand 'lhs' of 'cuda_tile.addf' is missing"):
+            build("addf", operands)
+
+
 def test_missing_file_is_a_library_error() -> None:
     with pytest.raises(libtile.LibtileError, match=r"cannot open input file 'no-such-file\.bc'"):
         libtile.read("no-such-file.bc")

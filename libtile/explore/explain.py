@@ -229,6 +229,8 @@ def _lines(told: Explanation) -> Iterator[str]:
             yield from _summary(kernel, told.gpu_name, told.record)
             if told.reference is not None and kernel.name in told.reference.kernels:
                 yield "  by NVIDIA's tileiras: " + told.reference.kernels[kernel.name]
+        if note := told.record.compilations[0].listings["sass"].note:
+            yield f"  the machine code was not looked at: {note}"
     alike: dict[tuple[Weight, str, str, str], list[SourceLocation]] = {}
     for finding in told.findings:
         of = finding.kernel if finding.place is None else ""

@@ -107,6 +107,15 @@ def test_a_tool_that_is_not_installed_is_no_fault_of_the_kernel(monkeypatch):
         explain(GEMM, "sm_90")
 
 
+def test_without_nvdisasm_it_is_said_that_machine_code_was_not_looked_at(monkeypatch):
+    def missing(name):
+        raise ToolNotFoundError(f"{name} was not found")
+
+    monkeypatch.setattr("libtile.backend.nvdisasm.find_tool", missing)
+    told = str(explain(GEMM, "sm_90"))
+    assert "  the machine code was not looked at: nvdisasm was not found: pip install" in told
+
+
 # -- NVIDIA's assembler -----------------------------------------------------------------------------------------------
 
 

@@ -291,7 +291,7 @@ def build(
 
     `operands` maps declared names to a value, a sequence of values (variadic), or None (absent); `attributes` maps
     declared names to Python values or attributes (None and False for a flag mean absent). BuildError for an unknown
-    op or member, and for a value that is none of an attribute; the op is not verified.
+    op or member, for an operand that is missing, and for a value that is none of an attribute; the op is not verified.
     """
     if name not in classes:
         raise BuildError(f"there is no op 'cuda_tile.{name}'")
@@ -303,6 +303,8 @@ def build(
     for operand in spec.operands:
         group = given.pop(operand.name, None)
         group_values = () if group is None else (group,) if isinstance(group, SSAValue) else tuple(group)
+        if not group_values and operand.arity == "one":
+            raise BuildError(f"operand '{operand.name}' of 'cuda_tile.{name}' is missing")
         values += group_values
         sizes.append(len(group_values))
     properties: dict[str, Attribute] = {}
