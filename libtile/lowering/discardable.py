@@ -221,7 +221,7 @@ DECISIONS: dict[str, Declared] = {
     "nv_tileas.host-code": Declared((FuncOp, ModuleOp), FLAG),
     "nv_tileas.num-device-tmas": Declared((FuncOp,), COUNT),
     "nv_tileas.num-host-tmas": Declared((FuncOp,), COUNT),
-    "tensor_offset": Declared((tiles.AllocTensorOp,), COUNT),
+    **dict.fromkeys(("tensor_offset", "tensor_lane"), Declared((tiles.AllocTensorOp,), COUNT)),
     "tensor_columns": Declared((tiles.AllocTensorOp,), POSITIVE),
     "shared_offset": Declared((CreatePipelineOp, tiles.AllocTensorOp, async_memory.CreateMBarrierOp), COUNT),
     "barriers_offset": Declared((CreatePipelineOp,), COUNT),

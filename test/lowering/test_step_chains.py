@@ -47,6 +47,19 @@ def test_products_of_shared_columns_in_every_schedule(name, tile, rows, seed):
     run(name, tile, rows + 16 * (seed % 5), "sm_90", order=seed)
 
 
+@pytest.mark.parametrize("order", [1, *(pytest.param(n, marks=pytest.mark.slow) for n in range(2, 22))])
+def test_results_of_64_rows_lie_two_by_two_in_the_columns_of_tensor_memory(order):
+    """Two sums of 256 columns and two results of 32: one behind the other they would take more than there are."""
+    name, tile, rows = SHARED[1]
+    if order == 1:
+        code = libtile.compile(bytecode(name, tile, "sm_100"), gpu_name="sm_100", emit="tileas").tileas
+        storage = [line for line in code.splitlines() if re.search(r"alloc_tensor .*64x(32|256)xf32, tmem", line)]
+        places = [(re.findall(r"tensor_offset = (\d+)", s), re.findall(r"tensor_lane = (\d+)", s)) for s in storage]
+        assert places == [(["0"], []), (["0"], ["16"]), (["32"], []), (["32"], ["16"])]
+        assert code.count("async.dot_into") == 4 and "nv_tileas.dot " not in code
+    run(name, tile, rows + 16 * (order % 5), "sm_100", order=order)
+
+
 FEW_ROWS = [((64, 64), 80), pytest.param((64, 128), 80, marks=pytest.mark.slow)]
 
 

@@ -38,7 +38,7 @@ FRAGMENT_REGISTERS = 4
 
 def allocate(e: Emitter, op: AllocTensorOp) -> TensorMemory:
     """The storage that an op makes for results of products, of which the first dimension counts the stages."""
-    type_, offset = op.result.type, op.attributes.get(tensor.OFFSET)
+    type_, offset, lane = op.result.type, op.attributes.get(tensor.OFFSET), op.attributes.get(tensor.LANE)
     assert isinstance(type_, BufferType)
     if not e.b.target.has("tcgen05"):
         raise unsupported(op, "lies in tensor memory, which is not there", e.b.target.name)
@@ -55,7 +55,10 @@ def allocate(e: Emitter, op: AllocTensorOp) -> TensorMemory:
     if e.tensor_memory is None:
         raise unsupported(op, "stands in front of the op that allocates tensor memory", e.b.target.name)
     start, _ = e.tensor_memory
-    address = e.b.add(start, integer(I32, offset.value.data))
+    first = lane.value.data if isinstance(lane, IntegerAttr) else 0
+    if first and (first != atoms.FRAGMENT_LANES or shape[0] != atoms.HALF_LANES):
+        raise unsupported(op, f"lies from lane {first} on, where {shape[0]} rows do not", e.b.target.name)
+    address = e.b.add(start, integer(I32, first << tcgen05.LANE_SHIFT | offset.value.data))
     return TensorMemory(address, element_name(type_.element_type), atoms.result_columns(shape), ctas)
 
 

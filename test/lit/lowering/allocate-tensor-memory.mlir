@@ -41,3 +41,33 @@ nv_tileaa.func @one_after_the_other() attributes {kernel_spec = #nv_tileaa.kerne
   nv_tileas.dealloc_tensor %c : !nv_tileas.buffer<1x128x256xf32, tmem>
   nv_tileaa.return
 }
+
+// -----
+
+// Two results of 64 rows lie in the same columns, each in half of the lanes; what takes all lanes lies behind both. An old
+// lane goes with the old column.
+// CHECK-LABEL: @halves
+// CHECK: alloc_tensor {tensor_columns = 512, tensor_offset = 0} : !nv_tileas.buffer<1x64x256xf32, tmem>
+// CHECK: alloc_tensor {tensor_lane = 16, tensor_offset = 0} : !nv_tileas.buffer<2x64x64xf32, tmem>
+// CHECK: alloc_tensor {tensor_lane = 16, tensor_offset = 128} : !nv_tileas.buffer<1x64x64xf32, tmem>
+// CHECK: alloc_tensor {tensor_offset = 256} : !nv_tileas.buffer<1x128x64xf32, tmem>
+// CHECK: alloc_tensor {tensor_lane = 16, tensor_offset = 192} : !nv_tileas.buffer<1x64x64xf32, tmem>
+// CHECK: alloc_tensor {tensor_offset = 320} : !nv_tileas.buffer<1x64x64xf32, tmem>
+nv_tileaa.func @halves() attributes {kernel_spec = #nv_tileaa.kernel_spec<entry, num_warps=4, num_ctas=1, target=sm_100>} {
+  %a = nv_tileas.alloc_tensor {tensor_lane = 16, tensor_offset = 7} : !nv_tileas.buffer<1x64x256xf32, tmem>
+  %b = nv_tileas.alloc_tensor : !nv_tileas.buffer<2x64x64xf32, tmem>
+  %c = nv_tileas.alloc_tensor : !nv_tileas.buffer<1x64x64xf32, tmem>
+  %d = nv_tileas.alloc_tensor : !nv_tileas.buffer<1x128x64xf32, tmem>
+  %e = nv_tileas.alloc_tensor : !nv_tileas.buffer<1x64x64xf32, tmem>
+  %f = nv_tileas.alloc_tensor : !nv_tileas.buffer<1x64x64xf32, tmem>
+  nv_tileas.async.pipeline.agent_switch {agent_warps = [4]} ({
+    %i = nv_tileas.reinterpret %a : !nv_tileas.buffer<1x64x256xf32, tmem> -> !nv_tileas.buffer<1x64x256xf32, tmem>
+    %j = nv_tileas.reinterpret %b : !nv_tileas.buffer<2x64x64xf32, tmem> -> !nv_tileas.buffer<2x64x64xf32, tmem>
+    %k = nv_tileas.reinterpret %c : !nv_tileas.buffer<1x64x64xf32, tmem> -> !nv_tileas.buffer<1x64x64xf32, tmem>
+    %l = nv_tileas.reinterpret %d : !nv_tileas.buffer<1x128x64xf32, tmem> -> !nv_tileas.buffer<1x128x64xf32, tmem>
+    %m = nv_tileas.reinterpret %e : !nv_tileas.buffer<1x64x64xf32, tmem> -> !nv_tileas.buffer<1x64x64xf32, tmem>
+    nv_tileas.async.pipeline.yield
+  })
+  nv_tileas.dealloc_tensor %f : !nv_tileas.buffer<1x64x64xf32, tmem>
+  nv_tileaa.return
+}

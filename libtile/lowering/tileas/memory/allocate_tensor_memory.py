@@ -2,12 +2,13 @@
 """`tileas-allocate-tensor-memory`: columns of tensor memory for everything that lies there.
 
     tensor_offset     on what makes storage: the column from which on it lies
+    tensor_lane       there, where it is not 0: the lane of each quarter from which on it lies
     tensor_columns    on the first op that makes some: how many columns the kernel allocates there, a power of two
 
 A kernel allocates once, and gives all columns back at its last `dealloc_tensor`, which is the only one that stays.
 Storage lives from the op that makes it to the last one that uses it, or something that is made of it, in the function's
 block: an op with agents runs them at the same time. What lives at the same time lies apart; what is made later takes
-columns that are free again.
+columns that are free again. Two results of 64 rows, which take half of the lanes, may lie in the same columns.
 """
 
 from __future__ import annotations
@@ -18,9 +19,10 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
 from xdsl.ir import Operation, SSAValue
 
-from libtile.atoms import tcgen05
+from libtile.atoms import tcgen05, tensor_columns
+from libtile.atoms.tensor_columns import Place
 from libtile.dialects.nv_tileaa.functions import FuncOp
-from libtile.dialects.nv_tileas.tensor_memory import DeallocTensorOp
+from libtile.dialects.nv_tileas.tensor_memory import AsyncDotIntoOp, DeallocTensorOp
 from libtile.dialects.nv_tileas.tiles import AllocTensorOp
 from libtile.dialects.nv_tileas.types import (
     BufferType,
@@ -35,9 +37,7 @@ from libtile.ir.tile_form import erase
 from libtile.lowering.errors import unsupported
 from libtile.support.records import dataclass
 
-OFFSET, COLUMNS = "tensor_offset", "tensor_columns"
-ALIGNMENT = 32
-"""Columns that storage begins at a multiple of; less where it has fewer."""
+OFFSET, LANE, COLUMNS = "tensor_offset", "tensor_lane", "tensor_columns"
 _MADE_OF = (BufferType, PipelineType, PipelineIteratorType, ProducerTokenType, ConsumerTokenType)
 """Types of values through which storage is used."""
 
@@ -58,19 +58,9 @@ class AllocateTensorMemoryPass(ModulePass):
 class _Storage:
     """What lives in tensor memory from op number `start` of the function's block to `end`, both included."""
 
-    op: AllocTensorOp
-    columns: int
+    place: Place
     start: int
     end: int
-    offset: int = 0
-
-    @property
-    def limit(self) -> int:
-        return self.offset + self.columns
-
-    @property
-    def alignment(self) -> int:
-        return min(ALIGNMENT, 1 << (self.columns - 1).bit_length())
 
 
 def allocates(op: Operation) -> bool:
@@ -90,42 +80,45 @@ def allocate(function: FuncOp) -> None:
         return
     numbers = {op: number for number, op in enumerate(function.body.block.ops)}
     placed: list[_Storage] = []
+    halves = not _has_left_operands(function)
     for op in made:
         if op not in numbers:
             raise unsupported(op, "is storage in tensor memory that the function itself does not make")
         ends = [numbers[_of_block(use, function)] for use in _users(op.result)]
-        storage = _Storage(op, _columns(op), numbers[op], max(ends, default=numbers[op]))
-        _place(storage, [other for other in placed if other.end >= storage.start])
-        placed.append(storage)
-        op.attributes[OFFSET] = IntegerAttr(storage.offset, i64)
+        place = _place(op, halves, [other.place for other in placed if other.end >= numbers[op]])
+        placed.append(_Storage(place, numbers[op], max(ends, default=numbers[op])))
+        op.attributes[OFFSET] = IntegerAttr(place.column, i64)
+        op.attributes.pop(LANE, None)
+        if place.lane:
+            op.attributes[LANE] = IntegerAttr(place.lane, i64)
         if op.pair != made[0].pair:
             raise unsupported(op, "is storage of a pair of CTAs, or of one, and the kernel's other storage is not")
-    total = tcgen05.allocated_columns((tcgen05.LANES, max(storage.limit for storage in placed)))
+    total = tcgen05.allocated_columns((tcgen05.LANES, max(storage.place.limit for storage in placed)))
     made[0].attributes[COLUMNS] = IntegerAttr(total, i64)
     for free in ops_of(function, DeallocTensorOp)[:-1]:
         erase(free)
 
 
-def _place(storage: _Storage, alive: Sequence[_Storage]) -> None:
-    """At the lowest column that nothing has that lives at the same time."""
-    offset = 0
-    for other in sorted(alive, key=lambda s: s.offset):
-        if offset + storage.columns > other.offset:
-            offset = max(offset, -(-other.limit // storage.alignment) * storage.alignment)
-    storage.offset = offset
-    if storage.limit > tcgen05.COLUMNS:
-        problem = f"needs {storage.columns} columns of tensor memory from {offset} on"
-        raise unsupported(storage.op, f"{problem}, which has {tcgen05.COLUMNS}")
+def _has_left_operands(function: FuncOp) -> bool:
+    """Whether products read left operands from tensor memory, which lie in the lanes of their results."""
+    lefts = (op.a.type for op in ops_of(function, AsyncDotIntoOp))
+    return any(isinstance(type_, BufferType) and type_.space == "tmem" for type_ in lefts)
 
 
-def _columns(op: AllocTensorOp) -> int:
-    """How many columns storage takes: of each of its stages one for each element of a row."""
+def _place(op: AllocTensorOp, halves: bool, alive: Sequence[Place]) -> Place:
+    """At the lowest column that nothing has that lives at the same time; of each of its stages storage takes a column
+    for each element of a row, and half of the lanes where it may and has 64 rows."""
     type_ = op.result.type
     assert isinstance(type_, BufferType)
     if len(type_.shape) != 3:
         raise unsupported(op, "is no storage for stages in tensor memory")
     stages, *shape = type_.shape
-    return stages * tcgen05.result_columns(shape)
+    lanes = tensor_columns.lanes_of(shape[0]) if halves and op.pair is None else tcgen05.WARP_LANES
+    place = tensor_columns.place(stages * tcgen05.result_columns(shape), lanes, alive)
+    if place.limit > tcgen05.COLUMNS:
+        problem = f"needs {place.columns} columns of tensor memory from {place.column} on"
+        raise unsupported(op, f"{problem}, which has {tcgen05.COLUMNS}")
+    return place
 
 
 def _users(value: SSAValue) -> Iterator[Operation]:

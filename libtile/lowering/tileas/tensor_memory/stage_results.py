@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, TensorType, i64
 from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 
-from libtile.atoms import tcgen05
+from libtile.atoms import tcgen05, tensor_columns
 from libtile.dialects import scf
 from libtile.dialects.arith import DIVISIONS
 from libtile.dialects.nv_tileaa.functions import FuncOp
@@ -90,7 +90,7 @@ def plan(function: FuncOp, gpu: Target) -> list[StageResult]:
 
 def columns_of(results: Sequence[StageResult]) -> int:
     """The columns of tensor memory that so many results take."""
-    return sum(made.stages * tcgen05.result_columns(made.shape) for made in results)
+    return tensor_columns.together((rows, made.stages * columns) for made in results for rows, columns in [made.shape])
 
 
 class StageResult:

@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, TensorType, i1
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
-from libtile.atoms import tcgen05
+from libtile.atoms import tcgen05, tensor_columns
 from libtile.dialects import arith, scf
 from libtile.dialects.nv_tileaa import shapes as aa
 from libtile.dialects.nv_tileaa.attributes import KernelSpecAttr
@@ -131,10 +131,10 @@ def results_at_a_time(tiles: Sequence[Sequence[int]], spec: KernelSpecAttr, more
     many columns `more`: as often as there are columns for, which blocks on a multiprocessor share. Unfit where there
     are not even columns for several results once."""
     columns = tcgen05.COLUMNS // (spec.occupancy or 1)
-    each = sum(tcgen05.result_columns(tile) for tile in tiles)
 
     def taken(count: int) -> int:
-        return tcgen05.allocated_columns((tcgen05.LANES, count * each + more))
+        each = tensor_columns.together((rows, count * wide) for rows, wide in tiles)
+        return tcgen05.allocated_columns((tcgen05.LANES, each + more))
 
     if len(tiles) > 1 and taken(1) > columns:
         shapes = " and ".join("x".join(map(str, tile)) for tile in tiles)

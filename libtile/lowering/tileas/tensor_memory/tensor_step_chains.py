@@ -26,7 +26,7 @@ from math import prod
 from xdsl.dialects.builtin import IntegerAttr, TensorType, i1
 from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 
-from libtile.atoms import tcgen05
+from libtile.atoms import tcgen05, tensor_columns
 from libtile.dialects import arith, scf
 from libtile.dialects.nv_tileaa.functions import FuncOp
 from libtile.dialects.nv_tileaa.tokens import CreateMemTokenOp
@@ -186,7 +186,7 @@ class TensorStepChain(StepChain):
             span = place[sum_.products[0]], place[sum_.products[-1]]
             lives.append(TileLife(number, size, sum_.last.result.type, *span, held=sum_.is_given_back))
         free = tcgen05.COLUMNS // (self.spec.occupancy or 1)
-        missing = sum(life.size for life in lives) - free
+        missing = tensor_columns.together(shape_of(sum_.last.result.type) for sum_ in self.sums) - free
         return [[self.sums[n] for n in turns] for turns in share_stages(lives, missing)]
 
     def _stage_of(self, sum_: Sum) -> int:
