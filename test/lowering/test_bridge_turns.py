@@ -90,27 +90,44 @@ def test_operands_that_take_turns_give_what_numpy_gives(tile, gpu_name):
     run(tile, 72, gpu_name, words=True, order=1)
 
 
+RESULTS = (128, 64, 128)
+"""A chunk of 16-bit operands whose five results take 640 columns of tensor memory, of which there are 512."""
+
+
 def test_results_in_tensor_memory_take_turns():
-    """576 columns of results, of which there are 512."""
-    text = libtile.compile(bytecode((64, 128, 128), True, "sm_100"), gpu_name="sm_100", emit="tileas").tileas
+    text = libtile.compile(bytecode(RESULTS, False, "sm_100"), gpu_name="sm_100", emit="tileas").tileas
     columns = [int(n) for n in re.findall(r"= nv_tileas.alloc_tensor .*: \S+buffer<1x\d+x(\d+)xf32, tmem>", text)]
-    assert len(columns) == 4 and sum(columns) <= 512
+    assert len(columns) == 4 and sum(columns) <= 512 and "nv_tileas.dot " not in text
+
+
+@pytest.mark.parametrize("order", [1, *(pytest.param(n, marks=pytest.mark.slow) for n in range(2, 12))])
+def test_results_that_take_turns_give_what_numpy_gives(order):
+    run(RESULTS, 136, "sm_100", words=False, order=order)
+
+
+def broken(gpu_name):
+    given, _, _ = arguments((64, 128, 64), 136)
+    args = [np.int32(v) if isinstance(v, int) else v for v in given]
+    return OneBlock(bytecode((64, 128, 64), True, gpu_name), "corrected", args, gpu_name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("left_out", ["fence", "arrival"])
+@pytest.mark.parametrize("gpu_name", TARGETS)
+def test_a_bridge_that_is_not_handed_over_is_found(gpu_name, left_out):
+    broken(gpu_name).check_what_threads_write(left_out)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("gpu_name", "left_out", "behind"),
     [
-        ("sm_90", r"fence\.proxy\.async", "wgmma.mma_async"),
         ("sm_90", r"wgmma\.wait_group", "wgmma.mma_async"),
-        ("sm_100", r"fence\.proxy\.async", "tcgen05.mma"),
         ("sm_100", r"tcgen05\.wait::ld", "tcgen05.ld"),
     ],
 )
 def test_what_is_left_out_is_found(gpu_name, left_out, behind):
-    given, _, _ = arguments((64, 128, 64), 136)
-    args = [np.int32(v) if isinstance(v, int) else v for v in given]
-    code = OneBlock(bytecode((64, 128, 64), True, gpu_name), "corrected", args, gpu_name)
+    code = broken(gpu_name)
     code.fault_without(re.compile(left_out + r"[^\n]*;").search(code.ptx, code.ptx.index(behind)))
 
 

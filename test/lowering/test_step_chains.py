@@ -53,7 +53,9 @@ def test_results_of_64_rows_lie_two_by_two_in_the_columns_of_tensor_memory(order
     name, tile, rows = SHARED[1]
     if order == 1:
         code = libtile.compile(bytecode(name, tile, "sm_100"), gpu_name="sm_100", emit="tileas").tileas
-        storage = [line for line in code.splitlines() if re.search(r"alloc_tensor .*64x(32|256)xf32, tmem", line)]
+        storage = [
+            line for line in code.splitlines() if re.search(r"= nv_tileas.alloc_tensor .*64x(32|256)xf32, tmem", line)
+        ]
         places = [(re.findall(r"tensor_offset = (\d+)", s), re.findall(r"tensor_lane = (\d+)", s)) for s in storage]
         assert places == [(["0"], []), (["0"], ["16"]), (["32"], []), (["32"], ["16"])]
         assert code.count("async.dot_into") == 4 and "nv_tileas.dot " not in code
