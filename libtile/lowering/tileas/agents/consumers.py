@@ -17,12 +17,14 @@ from libtile.layouts import REGISTER, LinearLayout
 from libtile.lowering.tileas.copies.tma_operands import Unfit
 from libtile.lowering.to_tileas.accesses import element_bytes
 from libtile.lowering.to_tileas.types import layout_of
-from libtile.targets import MMA_SYNC, Target
+from libtile.targets import MMA_SYNC, MmaAtom, Target
 
 MAX_ACCUMULATORS = 128
 """Registers of a thread for the accumulators, beside which the rest of a kernel has room."""
 OTHER_REGISTERS = 48
 """Of a consumer's thread, beside those of products under way, that a loop of products takes at least."""
+INSTRUCTION_REGISTERS = 32
+"""Of a thread, beside its result, that ptxas wants for one wgmma: 26, and those of a left operand."""
 REGISTER_STEP = 8
 """What registers of a thread are given in (`setmaxnreg`, and at a launch)."""
 PRODUCER_WARPS = 4
@@ -49,9 +51,12 @@ def sizes(product: DotOp) -> tuple[int, int, int]:
     return m, n, shape_of(product.a.type)[1]
 
 
-def instruction(product: DotOp, gpu: Target, *, promotes: bool = False, shares: int = 1) -> MmaAtomAttr:
-    """The widest wgmma of a product, of which so many warpgroups share the columns; Unfit where there is none, or where
-    its sums have too few bits, unless who asks `promotes` them."""
+def instruction(
+    product: DotOp, gpu: Target, registers: int, *, promotes: bool = False, shares: int = 1
+) -> MmaAtomAttr:  # fmt: skip
+    """The widest wgmma of a product for a thread that is launched with so many registers, of which so many warpgroups
+    share the columns; Unfit where there is none, or where its sums have too few bits, unless who asks `promotes`
+    them."""
     m, n, depth = sizes(product)
     a, b, d = product.atom.types
     found = wgmma.find(gpu, a, b, d, m, n // shares, depth)
@@ -59,7 +64,24 @@ def instruction(product: DotOp, gpu: Target, *, promotes: bool = False, shares: 
         raise Unfit(f"wgmma does not multiply {a} and {b} into {d} in tiles of {m}x{n}x{depth}")
     if is_promoted(product) and not promotes:
         raise Unfit("wgmma accumulates products of 8-bit floats with lower precision, which 'fast_acc' does not allow")
+    found = compiled(found, gpu, registers)
     return MmaAtomAttr("wgmma", (found.m, found.n, found.k), a, b, d)
+
+
+def compiled(atom: MmaAtom, gpu: Target, registers: int) -> MmaAtom:
+    """A wgmma, or the widest one of fewer columns that ptxas compiles: it takes an instruction for one with the
+    registers that a thread is launched with, whatever agents give each other."""
+    columns = atom.n
+    while wgmma.accumulator_registers(atom) + INSTRUCTION_REGISTERS > registers and columns > 1:
+        columns //= 2
+        atom = wgmma.find(gpu, atom.a, atom.b, atom.d, atom.m, columns, atom.k) or atom
+    return atom
+
+
+def launched_registers(warps: int, blocks: int, gpu: Target) -> int:
+    """Registers of a thread at the launch of so many warps, beside as many blocks on a multiprocessor."""
+    each = gpu.registers_per_sm // blocks // gpu.warp_size // warps // REGISTER_STEP * REGISTER_STEP
+    return min(each, gpu.registers_per_thread)
 
 
 def consumer_registers(
@@ -71,9 +93,7 @@ def consumer_registers(
     blocks = spec.occupancy or 1
     share = gpu.registers_per_sm // blocks // gpu.warp_size
     if budget is None:
-        warps = spec.num_warps + (PRODUCER_WARPS if produced else 0)
-        each = share // warps // REGISTER_STEP * REGISTER_STEP
-        return min(each, gpu.registers_per_thread)
+        return launched_registers(spec.num_warps + (PRODUCER_WARPS if produced else 0), blocks, gpu)
     if budget[0] * spec.num_warps + budget[1] * PRODUCER_WARPS > share:
         raise Unfit(f"{blocks} blocks do not fit a multiprocessor with {budget[0]} registers for each consumer")
     return budget[0]

@@ -265,31 +265,31 @@ class StepChain(FedSteps):
         if early := self._early():
             before = dict(self.bridges)
             self._assign(list(self.tiles_by_key), brought := self._bring_early(early, found))
-            if taken([1] * len(self.copied)) <= free:
+            if taken(self._least_stages()) <= free:
                 found = brought
             else:
                 self.bridges = before
                 self._assign(list(self.tiles_by_key), found)
-        if taken([1] * len(self.copied)) > free:
+        if taken(self._least_stages()) > free:
             self._number(sorted(self.tiles_by_key, key=lambda key: self._first_read(key, found)), found)
             ways = [(_same_type, len(self.operands)), (_same_size, TURNS_OF_SHAPES)]
             # Results in tensor memory go by narrower tiles instead, of which one is copied while another is multiplied.
             for alike, turns in ways[:1] if self.issues_apart else ways:
                 self.copied = self._shared_rings(alike, turns)
                 self.feeds = self._feeds()
-                if taken([1] * len(self.copied)) <= free:
+                if taken(self._least_stages()) <= free:
                     break
-        if (least := taken([1] * len(self.copied))) > free:
+        if (least := taken(self._least_stages())) > free:
             self.bringing = share_stages(list(self._lives_of_bridges()), least - free)
             self.feeds = self._feeds()
-        if (least := taken([1] * len(self.copied))) > free:
+        if (least := taken(self._least_stages())) > free:
             raise Unfit(f"{least} bytes of tiles do not fit the {free} bytes of shared memory that are free")
         wanted = [
             max(stages_wanted(self.operands[n].load, most) for turn in ring.turns for n in turn) for ring in self.copied
         ]
         if self.turns is not None and not nests.is_repeated_within(self.outer, self.loop):
             wanted = [min(n, self.turns * len(ring.turns)) for n, ring in zip(wanted, self.copied)]
-        stages, growing = [1] * len(self.copied), set(range(len(self.copied)))
+        stages, growing = self._least_stages(), set(range(len(self.copied)))
         while growing:
             fewest = min(growing, key=lambda n: (stages[n], n))
             more = [n + (place == fewest) for place, n in enumerate(stages)]
@@ -299,6 +299,11 @@ class StepChain(FedSteps):
                 stages = more
         for feed, count in zip(self.copied, stages):
             feed.stages = count
+
+    def _least_stages(self) -> list[int]:
+        """Stages that each ring has at least: one for each tile there of those that one product reads at a time."""
+        rings = [{n for turn in ring.turns for n in turn} for ring in self.copied]
+        return [max(1, *(len({p.a, p.b} & numbers) for p in self.products)) for numbers in rings]
 
     def _first_read(self, key: object, found: Sequence[_Found]) -> int:
         """The place among the body's ops of the first one that reads a tile that TMA copies: a product, or its load,

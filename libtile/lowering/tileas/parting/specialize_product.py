@@ -36,6 +36,7 @@ from libtile.lowering.tileas.agents.consumers import (
     OTHER_REGISTERS,
     check_accumulator,
     check_warps,
+    compiled,
     consumer_registers,
     instruction,
     is_promoted,
@@ -119,7 +120,8 @@ class ProductLoop(FedSteps):
         assert self.function.kernel_spec is not None
         if self.gpu.has("tcgen05"):
             return self._tensor_atom(product)
-        atom = instruction(product, self.gpu, promotes=True)
+        launched = consumer_registers(self.function.kernel_spec, self.gpu, None)
+        atom = instruction(product, self.gpu, launched, promotes=True)
         m, n = shape_of(product.result.type)
         accumulators = m * n // (self.warps * self.gpu.warp_size) * STORAGE_BYTES[element_of(product.c)] // 4
         if accumulators > MAX_ACCUMULATORS:
@@ -143,6 +145,7 @@ class ProductLoop(FedSteps):
             a, b, d = atom.types
             found = wgmma.find(self.gpu, a, b, d, *self.parts.shape((m, n)), atom.instruction.k)
             assert found is not None  # as fewer columns fit, too
+            found = compiled(found, self.gpu, launched)
             return MmaAtomAttr("wgmma", (found.m, found.n, found.k), a, b, d)
         return atom
 

@@ -233,7 +233,7 @@ class Chain:
     def _instruction(self, product: DotOp) -> MmaAtomAttr:
         """The instruction of a product, whose accumulator has to lie as that wants it."""
         few = is_zero(product.c) and shape_of(product.a.type)[-1] <= MOST_DEPTH  # which the loop then adds up itself
-        atom = instruction(product, self.gpu, promotes=few)
+        atom = instruction(product, self.gpu, consumer_registers(self.spec, self.gpu, None), promotes=few)
         check_accumulator(product, self.spec.num_warps)
         return atom
 

@@ -19,7 +19,12 @@ from libtile.dialects.nv_tileas.types import BufferType
 from libtile.ir.tile_form import erase, shape_of
 from libtile.lowering.agents import agent_of
 from libtile.lowering.product_reasons import explain_asynchronous
-from libtile.lowering.tileas.agents.consumers import MAX_ACCUMULATORS, check_accumulator, instruction
+from libtile.lowering.tileas.agents.consumers import (
+    MAX_ACCUMULATORS,
+    check_accumulator,
+    instruction,
+    launched_registers,
+)
 from libtile.lowering.tileas.copies.tma_operands import Unfit, read_operand
 from libtile.lowering.tileas.inserter import Inserter
 from libtile.lowering.tileas.wgmma.descriptors import rematerialize_descriptors
@@ -43,7 +48,7 @@ def multiply_in_stages(function: FuncOp, gpu: Target, reads: Iterable[ConsumerRe
             if a is None or b is None:
                 continue
             try:
-                atom = _atom(product, gpu, warps, (a, b))
+                atom = _atom(product, gpu, warps, _launched(read, function, gpu), (a, b))
             except Unfit:
                 continue
             _multiply(product, atom, a, b)
@@ -70,10 +75,19 @@ def _buffer(value: SSAValue, stage: Block, filled: Collection[int]) -> BlockArgu
     return source if fits and isinstance(source, BlockArgument) and value.has_one_use() else None
 
 
-def _atom(product: DotOp, gpu: Target, warps: int, buffers: tuple[BlockArgument, BlockArgument]) -> MmaAtomAttr:
+def _launched(read: ConsumerReadOp, function: FuncOp, gpu: Target) -> int:
+    """Registers that threads of written agents are launched with."""
+    (switch, _), spec = agent_of(read), function.kernel_spec
+    assert isinstance(switch, AgentSwitchOp)
+    return launched_registers(sum(switch.warps), (spec.occupancy if spec is not None else None) or 1, gpu)
+
+
+def _atom(
+    product: DotOp, gpu: Target, warps: int, launched: int, buffers: tuple[BlockArgument, BlockArgument]
+) -> MmaAtomAttr:  # fmt: skip
     """The instruction of a product; Unfit where there is none that reads these buffers, or too little room for its
     result."""
-    atom = instruction(product, gpu)
+    atom = instruction(product, gpu, launched)
     check_accumulator(product, warps)
     m, n = shape_of(product.result.type)
     words = m * n // (warps * gpu.warp_size) * STORAGE_BYTES[element_of(product.c)] // 4

@@ -47,7 +47,9 @@ class WarpPhase(LoopInTurn):
         self.feeds = feeds
 
     def _instruction(self, product: DotOp) -> MmaAtomAttr:
-        return instruction(product, self.gpu)
+        spec = self.function.kernel_spec
+        assert spec is not None
+        return instruction(product, self.gpu, consumer_registers(spec, self.gpu, None))
 
     def _lies_in_registers(self, atom: MmaAtomAttr, value: SSAValue) -> bool:
         there = source_before(value, self.loop) is not None

@@ -18,14 +18,13 @@ from functools import partial
 from xdsl.dialects.builtin import IntegerAttr, UnitAttr
 from xdsl.ir import Block, Operation, Region, SSAValue
 
-from libtile.atoms import wgmma
 from libtile.dialects import arith, scf
 from libtile.dialects.nv_tileas.async_products import WaitDotOp
 from libtile.dialects.nv_tileas.attributes import MmaAtomAttr
 from libtile.dialects.nv_tileas.pipeline import AgentSwitchOp, ConsumerReleaseOp, PipelineYieldOp
 from libtile.ir.tile_form import shape_of
 from libtile.lowering.tileas.agents import nests, persistent, promoted
-from libtile.lowering.tileas.agents.consumers import PRODUCER_WARPS
+from libtile.lowering.tileas.agents.consumers import PRODUCER_WARPS, compiled, launched_registers
 from libtile.lowering.tileas.agents.fed_steps import FedSteps
 from libtile.lowering.tileas.agents.feeds import TRANSPOSERS, Feeds
 from libtile.lowering.tileas.agents.made_operands import MAKING
@@ -40,8 +39,6 @@ BUDGETS = {8: (232, 40)}
 """Registers of a consumer's and a producer's thread, by the number of consumer warps, where they share unequally."""
 TRANSPOSING = {8: (224, 56)}
 """The same, where warps beside the producer transpose tiles, if a consumer needs no more."""
-LEAST_REGISTERS = 32
-"""Beside those of its accumulators, of a thread that issues an instruction."""
 COPIES = 1
 """The number of the agent that copies, behind the one that multiplies."""
 
@@ -255,19 +252,14 @@ def check_makers(fed: FedSteps, registers: int) -> None:
 
 
 def beside_makers(fed: FedSteps, warps: int, atom: MmaAtomAttr) -> MmaAtomAttr:
-    """The instruction of products, where operands are made the widest one that ptxas compiles: it takes that for one
-    with the registers that threads have at launch."""
-    threads = sum(making(warps, copies=bool(fed.operands))[0]) * fed.gpu.warp_size
-    most = fed.gpu.registers_per_sm // threads - LEAST_REGISTERS
-    a, b, d = atom.types
-    found, columns = atom.instruction, atom.instruction.n
-    while fed.made and wgmma.accumulator_registers(found) > most and columns > 1:
-        columns //= 2
-        narrower = wgmma.find(fed.gpu, a, b, d, found.m, columns, found.k)
-        if narrower is None:
-            break
-        found = narrower
-    return MmaAtomAttr(atom.kind, (found.m, found.n, found.k), a, b, d)
+    """The instruction of products, or one that ptxas compiles beside warps that make operands, if there are any."""
+    if not fed.made:
+        return atom
+    spec = fed.function.kernel_spec
+    assert spec is not None
+    launched = sum(making(warps, copies=bool(fed.operands))[0])
+    found = compiled(atom.instruction, fed.gpu, launched_registers(launched, spec.occupancy or 1, fed.gpu))
+    return MmaAtomAttr(atom.kind, (found.m, found.n, found.k), *atom.types)
 
 
 def agents_of_warps(agents: Sequence[Block], feeds: Feeds, warps: int, registers: int) -> Operation:

@@ -59,7 +59,9 @@ class WarpSums(FedProducts):
         self.feeds = self.feeds_of(self.types, most, self.kept(self.products[0].atom.instruction.m))
 
     def _instruction(self, product: DotOp) -> MmaAtomAttr:
-        return instruction(product, self.gpu)
+        spec = self.function.kernel_spec
+        assert spec is not None
+        return instruction(product, self.gpu, consumer_registers(spec, self.gpu, None))
 
     def make(self) -> None:
         loop, outer, block = self.loop, self.outer, self.function.body.block

@@ -67,7 +67,7 @@ class WgmmaStepChain(StepChain):
         warps = self.spec.num_warps
         shares = wgmma.column_groups(shape_of(product.result.type)[0], warps)
         check_lies(product, wgmma.shared_layout, warps, "in whole rows of warps, or in columns of warpgroups")
-        return instruction(product, self.gpu, shares=shares)
+        return instruction(product, self.gpu, consumer_registers(self.spec, self.gpu, None), shares=shares)
 
     def _lies_in_registers(self, product: DotOp, atom: MmaAtomAttr) -> bool:
         """Whether a left operand is in registers as the instruction reads it."""
@@ -358,6 +358,8 @@ class _Step:
         feed, before = self.chain.feed_of(number), self.chain.before(number)
         while len(late := [n for n in before if n in self.tokens]) >= max(feed.stages - 1, 1):
             readers = [n for n, group in enumerate(self.groups) if late[0] in (group.product.a, group.product.b)]
+            if not readers:  # of the same product, which has a stage for each of its tiles
+                break
             self._wait(readers[-1] + 1)
         if before:
             self.reading[feed] = feed.next(self.at, self.reading[feed])
