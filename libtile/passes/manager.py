@@ -180,10 +180,11 @@ class PassManager:
         return self._names[1]
 
     def _heard(self, item: PassItem, made: set[type[Operation]]) -> None:
-        """A pass has made ops of these classes. One between two stages leaves few of those that were there."""
+        """A pass has made ops of these classes, to which other threads may still add theirs. One between two stages
+        leaves few of those that were there."""
         if self._names is not None and made:
             op, names = self._names
-            self._names = None if PASSES[item.name].required else (op, names.union([cls.name for cls in made]))
+            self._names = None if PASSES[item.name].required else (op, names.union([cls.name for cls in made.copy()]))
 
     def _left_alone(self, name: str, op: Operation) -> list[Diagnostic]:
         """A warning for the first function of each dialect that a pass does not work on."""

@@ -38,7 +38,7 @@ ALLOWED: dict[str, set[str]] = {
     },
     # descriptors of given operands, and which columns and lanes of tensor memory a given tile has
     "libtile.atoms.tcgen05": {
-        "COLUMN_BITS", "FRAGMENT_BITS", "FRAGMENT_COLUMNS", "FRAGMENT_LANES", "GROUP_WARPS", "LANES",
+        "COLUMN_BITS", "FRAGMENT_BITS", "FRAGMENT_COLUMNS", "FRAGMENT_LANES", "GROUP_WARPS", "HALF_LANES", "LANES",
         "PACKED", "WARP_LANES", "are_loaded_by", "block_columns", "ctas_of", "fields", "instruction",
         "kind", "register_layout", "result_columns", "row_blocks", "row_layout", "row_warps", "shared_operand",
         "transposed_atoms",
@@ -68,7 +68,7 @@ ALLOWED: dict[str, set[str]] = {
         "reduced_layout", "runs",
     },
     # attributes of the IR, and what they say about bytes
-    "libtile.lowering.tileas.memory.allocate_tensor_memory": {"COLUMNS", "OFFSET"},
+    "libtile.lowering.tileas.memory.allocate_tensor_memory": {"COLUMNS", "LANE", "OFFSET"},
     "libtile.lowering.tileas.pipelines.count_arrivals": {
         "BY_THREADS",
         "COUNTED",

@@ -303,8 +303,6 @@ def build(
     for operand in spec.operands:
         group = given.pop(operand.name, None)
         group_values = () if group is None else (group,) if isinstance(group, SSAValue) else tuple(group)
-        if not group_values and operand.arity == "one":
-            raise BuildError(f"operand '{operand.name}' of 'cuda_tile.{name}' is missing")
         values += group_values
         sizes.append(len(group_values))
     properties: dict[str, Attribute] = {}
@@ -319,6 +317,9 @@ def build(
             raise BuildError(f"attribute '{attribute.name}' of 'cuda_tile.{name}': {problem}") from None
     if given or settings:
         raise BuildError(f"'cuda_tile.{name}' has no member {sorted([*given, *settings])[0]!r}")
+    for operand, size in zip(spec.operands, sizes):
+        if not size and operand.arity == "one":
+            raise BuildError(f"operand '{operand.name}' of 'cuda_tile.{name}' is missing")
     if spec.has_segments:
         properties[SEGMENTS] = DenseArrayBase.from_list(i32, sizes)
     bodies = [r if isinstance(r, Region) else Region(r) for r in regions]
