@@ -9,6 +9,9 @@ from typing import Any
 from libtile.ir.kernels import FromParameter, TensorMapRecipe
 from libtile.targets.tensor_map import TiledMap, encode
 
+_STRIDE_BITS = (1 << 40) - 16
+"""Of a stride in bytes, those that a tensor map has."""
+
 
 def tensor_map(recipe: TensorMapRecipe, values: Sequence[Any], address: int) -> bytes:
     """The 128 bytes, for the values of the kernel's parameters, of a tensor at an address. TensorMapError for sizes and
@@ -19,5 +22,9 @@ def tensor_map(recipe: TensorMapRecipe, values: Sequence[Any], address: int) -> 
 
     # Nothing of an empty tensor is read, and a tensor map has sizes from 1 on.
     sizes = tuple(max(number(size), 1) for size in recipe.sizes)
-    strides = tuple(number(stride) * recipe.element_bytes for stride in recipe.strides)
+    given = [number(stride) * recipe.element_bytes for stride in recipe.strides]
+    # Where a dimension has one element no address is computed with its stride, which may be any number: cuTile promises
+    # of it what it likes. As the host code does, what a map has no bits for is left out.
+    pairs = zip(given, sizes[1:], strict=True)
+    strides = tuple(stride if size > 1 else stride & _STRIDE_BITS for stride, size in pairs)
     return encode(TiledMap(address, recipe.element, sizes, strides, recipe.box, swizzle=recipe.swizzle))

@@ -284,3 +284,22 @@ def test_an_empty_slice_is_copied_to_an_empty_slice(backend: str):
     assert not y.any()
     with pytest.raises(LibtileError, match="index 0 of dimension 0 is outside of the view's 0"):
         cutile.launch(copy_part, (1,), (x, y, 4, 4), check="basic")
+
+
+@ct.kernel
+def multiply(a, b, c, tile: ct.Constant[int]):
+    result = ct.zeros((tile, tile), ct.float32)
+    for k in range(ct.num_tiles(a, 0, (tile, tile))):
+        left = ct.transpose(ct.load(a, (k, 0), (tile, tile), padding_mode=ct.PaddingMode.ZERO))
+        result = ct.mma(left, ct.load(b, (k, 0), (tile, tile), padding_mode=ct.PaddingMode.ZERO), result)
+    ct.store(c, (0, 0), result)
+
+
+@pytest.mark.parametrize("gpu_name", ["sm_90", "sm_100"])
+def test_a_column_is_copied_whatever_its_stride(gpu_name: str):
+    """Its second dimension has one element: cuTile promises that the stride there is a multiple of 16 bytes."""
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(-2, 3, (240, n)).astype(np.float16) for n in (1, 64))
+    c = np.zeros((1, 64), np.float32)
+    cutile.launch(multiply, (1,), (a, b, c, 64), backend="simulator", gpu_name=gpu_name)
+    np.testing.assert_array_equal(c, a.T.astype(np.float32) @ b.astype(np.float32))
